@@ -57,7 +57,7 @@ def parse_triples(
         state[LINE] += 1
         field = 0
         while True:
-            byte = text[position]
+            byte = np.int64(text[position])
             if byte == 10:  # line feed
                 position += 1
                 break
@@ -74,7 +74,7 @@ def parse_triples(
                     value = value * 10 + (byte - 48)
                 digits += 1
                 position += 1
-                byte = text[position]
+                byte = np.int64(text[position])
             if digits == 0 or not (byte == 10 or byte == 32 or byte == 9 or byte == 13):
                 state[ERROR] = NEGATIVE if digits == 0 and byte == 45 else NOT_A_NUMBER
                 state[FIELD] = field
