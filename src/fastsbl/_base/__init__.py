@@ -1,0 +1,1 @@
+"""What every layer may use: array types, input checks, threads, warnings."""

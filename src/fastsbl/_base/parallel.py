@@ -1,0 +1,87 @@
+"""Threads over columns: compiled kernels that release the GIL, run on chunks of the dictionary.
+
+A plain thread pool rather than numba's parallel regions: several fits may run at once from the
+caller's own threads, which numba's default threading layer does not allow, and kernels without
+parallel regions compile in a fraction of the time.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+_local = threading.local()
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+
+
+def n_threads() -> int:
+    """Threads that a kernel called from this thread may use (1 inside `serial`)."""
+    return 1 if getattr(_local, "serial", False) else available_threads()
+
+
+def available_threads() -> int:
+    """Cores this process may run on, or the number OMP_NUM_THREADS asks for."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def serial() -> Iterator[None]:
+    """Within this block kernels started by this thread use one core: for one-fit-per-core batches."""
+    before = getattr(_local, "serial", False)
+    _local.serial = True
+    try:
+        yield
+    finally:
+        _local.serial = before
+
+
+def _shared_pool() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(max(available_threads() - 1, 1), thread_name_prefix="fastsbl")
+        return _pool
+
+
+def _forget_pool() -> None:
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has the pool's object but none of its threads
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run_in_chunks(task: Callable[[int, int], object], size: int, work: float) -> None:
+    """Call ``task(start, stop)`` over ``range(size)``, on all threads if ``work`` is worth it.
+
+    Parameters
+    ----------
+    task : callable
+        Releases the GIL and writes only its own part of the output.
+    size : int
+        Number of items.
+    work : float
+        Numbers read in all; below about 200,000 the hand-over costs more than it saves.
+    """
+    threads = min(n_threads(), size)
+    if threads <= 1 or work < 2e5:
+        task(0, size)
+        return
+    edges = [size * k // threads for k in range(threads + 1)]
+    pool = _shared_pool()
+    futures: list[Future[object]] = [
+        pool.submit(task, edges[k], edges[k + 1]) for k in range(threads - 1)
+    ]
+    try:
+        task(edges[-2], edges[-1])
+    finally:
+        for future in futures:
+            future.result()

@@ -1,0 +1,140 @@
+"""Compiled products with the columns of a dictionary: free functions on arrays, no checks.
+
+Dense dictionaries come as their transpose ``rows`` (n, N), whose rows are the columns of Phi.
+float32 data are multiplied in float32 over short runs and summed in float64.
+"""
+
+import numpy as np
+from numba import njit
+
+_RUN = 256
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _dot(row, vector):
+    total = 0.0
+    for low in range(0, vector.shape[0], _RUN):
+        a, b = row[low : low + _RUN], vector[low : low + _RUN]
+        part = row.dtype.type(0)
+        for j in range(b.shape[0]):
+            part += a[j] * b[j]
+        total += part
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def dense_dots(rows, vector, out, start, stop):
+    for i in range(start, stop):
+        out[i] = _dot(rows[i], vector)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def dense_dots_and_squares(rows, vector, out, squares, start, stop):
+    for i in range(start, stop):
+        total = 0.0
+        square = 0.0
+        for low in range(0, vector.shape[0], _RUN):
+            a, b = rows[i, low : low + _RUN], vector[low : low + _RUN]
+            part = rows.dtype.type(0)
+            part_square = rows.dtype.type(0)
+            for j in range(b.shape[0]):
+                part += a[j] * b[j]
+                part_square += a[j] * a[j]
+            total += part
+            square += part_square
+        out[i] = total
+        squares[i] = square
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def dense_dots_some(rows, vector, index, out, start, stop):
+    for k in range(start, stop):
+        out[k] = _dot(rows[index[k]], vector)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def dense_dots_many(rows, vectors, out, start, stop):
+    for i in range(start, stop):
+        row = rows[i]
+        for c in range(vectors.shape[0]):
+            out[i, c] = _dot(row, vectors[c])
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def row_major_dots_and_squares(matrix, vector, out, squares, start, stop):
+    for low in range(start, stop, 1024):
+        high = min(low + 1024, stop)
+        out[low:high] = 0.0
+        squares[low:high] = 0.0
+        for j in range(matrix.shape[0]):
+            factor = vector[j]
+            for i in range(low, high):
+                value = matrix[j, i]
+                out[i] += value * factor
+                squares[i] += value * value
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def sparse_dots(data, indices, indptr, vector, out, start, stop):
+    for i in range(start, stop):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += data[k] * vector[indices[k]]
+        out[i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def sparse_dots_and_squares(data, indices, indptr, vector, out, squares, start, stop):
+    for i in range(start, stop):
+        total = 0.0
+        square = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            value = data[k]
+            total += value * vector[indices[k]]
+            square += value * value
+        out[i] = total
+        squares[i] = square
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def sparse_dots_some(data, indices, indptr, vector, index, out, start, stop):
+    for p in range(start, stop):
+        i = index[p]
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += data[k] * vector[indices[k]]
+        out[p] = total
+
+
+@njit(cache=True, nogil=True)
+def sparse_gather(data, indices, indptr, index, out):
+    for p in range(index.shape[0]):
+        i = index[p]
+        for k in range(indptr[i], indptr[i + 1]):
+            out[p, indices[k]] += data[k]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def sparse_gram(data, indices, indptr, first, second, work, out):
+    """out[a, b] = phi_first[a]' phi_second[b]; ``work`` is a vector of N zeros, left zero."""
+    for b in range(second.shape[0]):
+        j = second[b]
+        for k in range(indptr[j], indptr[j + 1]):
+            work[indices[k]] += data[k]
+        for a in range(first.shape[0]):
+            i = first[a]
+            total = 0.0
+            for k in range(indptr[i], indptr[i + 1]):
+                total += data[k] * work[indices[k]]
+            out[a, b] = total
+        for k in range(indptr[j], indptr[j + 1]):
+            work[indices[k]] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def sparse_combine(data, indices, indptr, index, coef, out):
+    for p in range(index.shape[0]):
+        i = index[p]
+        factor = coef[p]
+        for k in range(indptr[i], indptr[i + 1]):
+            out[indices[k]] += data[k] * factor

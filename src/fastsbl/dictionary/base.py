@@ -1,0 +1,264 @@
+"""The dictionary Phi (N x n): what a solver may ask of it, and what each question costs."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from typing import Any, Self
+
+import numpy as np
+
+from fastsbl._base.types import Array, FloatArray, IndexArray
+
+__all__ = ["Dictionary", "PassCounter"]
+
+
+class PassCounter:
+    """Counts reads of the dictionary, as fractions of one whole pass; adds to its parent as well."""
+
+    def __init__(self, parent: PassCounter | None = None) -> None:
+        self._lock = threading.Lock()
+        self._parent = parent
+        self.value = 0.0
+
+    def add(self, share: float) -> None:
+        """Count ``share`` of a whole pass."""
+        with self._lock:
+            self.value += share
+        if self._parent is not None:
+            self._parent.add(share)
+
+    def __reduce__(self) -> tuple[type[PassCounter], tuple[()]]:
+        return PassCounter, ()
+
+
+class GramCache:
+    """Gram columns Phi^H phi_j, least recently used dropped first once ``limit`` bytes are held."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._columns: OrderedDict[int, Array] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, index: IndexArray) -> dict[int, Array]:
+        """Return the columns held among ``index``."""
+        with self._lock:
+            found = {}
+            for j in map(int, index):
+                if j in self._columns:
+                    self._columns.move_to_end(j)
+                    found[j] = self._columns[j]
+            return found
+
+    def keep(self, j: int, column: Array) -> None:
+        """Hold one column if the limit has room for any."""
+        if column.nbytes > self.limit:
+            return
+        with self._lock:
+            if j in self._columns:
+                return
+            self._columns[j] = column
+            self._bytes += column.nbytes
+            while self._bytes > self.limit:
+                _, dropped = self._columns.popitem(last=False)
+                self._bytes -= dropped.nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now."""
+        return self._bytes
+
+    def __reduce__(self) -> tuple[type[GramCache], tuple[int]]:
+        return GramCache, (self.limit,)
+
+
+class _Norms:
+    """The column norms, computed once and shared by all views of one dictionary."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.value: FloatArray | None = None
+
+    def __reduce__(self) -> tuple[type[_Norms], tuple[()]]:
+        return _Norms, ()
+
+
+class Dictionary(ABC):
+    """A matrix Phi of n columns of length N, seen only through a few counted questions.
+
+    Subclasses store the numbers; solvers ask for column norms, correlations ``Phi^H R``, single
+    columns and Gram columns, and never how the numbers are stored. A dictionary may be used by
+    several threads at once.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows N (samples) and columns n (features).
+    dtype : numpy dtype
+        float32, float64, complex64 or complex128: the precision of the products.
+    gram_cache_bytes : int
+        Room for Gram columns.
+    """
+
+    #: Whether a few columns can be read at a cost in proportion to their number.
+    cheap_columns: bool = True
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, gram_cache_bytes: int = 2**28) -> None:
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.dtype = np.dtype(dtype)
+        self._counter = PassCounter()
+        self._norms = _Norms()
+        self._gram_cache = GramCache(gram_cache_bytes)
+
+    # -- what it is ---------------------------------------------------------------------------
+    @property
+    def n_samples(self) -> int:
+        """Rows, N."""
+        return self.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Columns, n."""
+        return self.shape[1]
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the numbers are complex."""
+        return self.dtype.kind == "c"
+
+    @property
+    def work_dtype(self) -> np.dtype[Any]:
+        """float64 or complex128: the precision in which small quantities are kept."""
+        return np.dtype(np.complex128 if self.is_complex else np.float64)
+
+    @property
+    def eps(self) -> float:
+        """Rounding unit of the products."""
+        return float(np.finfo(self.dtype).eps)
+
+    @property
+    def passes(self) -> float:
+        """Reads of Phi so far, as fractions of one whole pass."""
+        return self._counter.value
+
+    @property
+    def gram_cache_bytes(self) -> int:
+        """Bytes that cached Gram columns take now."""
+        return self._gram_cache.nbytes
+
+    def metered(self) -> Self:
+        """Return a view of the same numbers that counts its own passes (and adds them here too)."""
+        view = copy.copy(self)
+        view._counter = PassCounter(self._counter)
+        return view
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, passes={self.passes:.2f})"
+
+    # -- the questions ------------------------------------------------------------------------
+    def column_norms(self) -> FloatArray:
+        """Euclidean norms of the columns, shape (n,); computed once."""
+        with self._norms.lock:
+            if self._norms.value is None:
+                self._counter.add(1.0)
+                self._set_norms(self._squared_norms())
+            assert self._norms.value is not None
+            return self._norms.value
+
+    def norms_and_correlations(self, vector: Array) -> tuple[FloatArray, Array]:
+        """Column norms and ``Phi^H vector``, in one read of Phi where the storage allows it."""
+        with self._norms.lock:
+            if self._norms.value is None:
+                both = self._squared_norms_and_correlations(vector)
+                if both is not None:
+                    self._counter.add(1.0)
+                    self._set_norms(both[0])
+                    assert self._norms.value is not None
+                    return self._norms.value, both[1]
+            norms = self.column_norms()
+        return norms, self.correlate(vector)
+
+    def correlate(self, R: Array, index: IndexArray | None = None) -> Array:
+        """``Phi^H R`` for R of shape (N,) or (N, L), or only its rows ``index``.
+
+        Returns
+        -------
+        array of shape (n,), (n, L), (k,) or (k, L)
+            In float64 or complex128; the products are made in the dictionary's own precision.
+        """
+        R = np.asarray(R)
+        if R.ndim not in (1, 2) or R.shape[0] != self.n_samples:
+            raise ValueError(f"R must have {self.n_samples} rows, as the dictionary has, got shape {R.shape}")
+        if index is None:
+            self._counter.add(1.0)
+            return self._correlate(R)
+        self._counter.add(self._share(index))
+        return self._correlate_some(R, index)
+
+    def columns(self, index: Any) -> Array:
+        """The columns ``index`` as a dense (N, k) array in float64 or complex128."""
+        index = np.atleast_1d(np.asarray(index, dtype=np.intp))
+        self._counter.add(self._share(index))
+        return self._columns(index)
+
+    def gram(self, index: Any) -> Array:
+        """Gram columns ``Phi^H Phi[:, index]``, shape (n, k), through a cache bounded in bytes."""
+        index = np.atleast_1d(np.asarray(index, dtype=np.intp))
+        found = self._gram_cache.find(index)
+        missing = np.array([j for j in dict.fromkeys(map(int, index)) if j not in found], dtype=np.intp)
+        if missing.size:
+            product = self.correlate(self.columns(missing))
+            for k, j in enumerate(map(int, missing)):
+                found[j] = np.ascontiguousarray(product[:, k])
+                self._gram_cache.keep(j, found[j])
+        out = np.empty((self.n_features, index.size), dtype=self.work_dtype, order="F")
+        for k, j in enumerate(map(int, index)):
+            out[:, k] = found[j]
+        return out
+
+    def apply(self, coef: Array) -> Array:
+        """``Phi coef`` for coef of shape (n,) or (n, L); reads only columns with a nonzero coefficient."""
+        coef = np.asarray(coef)
+        used = np.flatnonzero(coef if coef.ndim == 1 else np.any(coef != 0, axis=1))
+        dtype = np.result_type(self.work_dtype, coef.dtype)
+        out = np.zeros((self.n_samples, *coef.shape[1:]), dtype=dtype)
+        step = max(1, 2**24 // max(self.n_samples, 1))
+        for low in range(0, used.size, step):
+            part = used[low : low + step]
+            out += self.columns(part) @ coef[part]
+        return out
+
+    # -- what a storage kind provides ---------------------------------------------------------
+    @abstractmethod
+    def _correlate(self, R: Array) -> Array: ...
+
+    @abstractmethod
+    def _columns(self, index: IndexArray) -> Array: ...
+
+    @abstractmethod
+    def _squared_norms(self) -> FloatArray: ...
+
+    def _squared_norms_and_correlations(self, vector: Array) -> tuple[FloatArray, Array] | None:
+        """Both in one read, or None if this storage has no such kernel."""
+        return None
+
+    def _correlate_some(self, R: Array, index: IndexArray) -> Array:
+        return self._columns(index).conj().T @ R
+
+    def _share(self, index: IndexArray) -> float:
+        return index.size / self.n_features
+
+    def _set_norms(self, squares: FloatArray) -> None:
+        with np.errstate(invalid="ignore"):
+            norms = np.sqrt(squares)
+        bad = np.flatnonzero(~np.isfinite(norms))
+        if bad.size:
+            raise ValueError(
+                f"dictionary must be finite, got NaN, infinite or overflowing values in {bad.size} of its "
+                f"{self.n_features} columns, the first in column {bad[0]}"
+            )
+        norms.flags.writeable = False
+        self._norms.value = norms

@@ -1,0 +1,114 @@
+"""Dictionaries held as one dense array, in memory or memory-mapped, never copied."""
+
+from typing import Any
+
+import numpy as np
+
+from fastsbl._base.parallel import run_in_chunks
+from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl.dictionary import _kernels
+from fastsbl.dictionary.base import Dictionary
+
+__all__ = ["DenseDictionary"]
+
+_FEW_VECTORS = 4  # up to here the kernel reads Phi once at memory speed; beyond, a matrix product wins
+
+
+class DenseDictionary(Dictionary):
+    """Phi as a two-dimensional array of float32, float64, complex64 or complex128.
+
+    Column-major ("F") storage is the fastest, since single columns are then contiguous; row-major
+    ("C") storage is used as it is. Neither is copied.
+    """
+
+    def __init__(self, array: Array, **options: Any) -> None:
+        super().__init__(array.shape, array.dtype, **options)
+        self._array = array
+        self._column_major = array.flags.f_contiguous
+        self._compiled = self.dtype.kind == "f"
+
+    def _as_product_dtype(self, R: Array) -> Array:
+        if R.dtype.kind == "c" and not self.is_complex:
+            return R.astype(np.complex64 if self.dtype == np.float32 else np.complex128, copy=False)
+        return R.astype(self.dtype, copy=False)
+
+    def transposed_rows(self) -> Array:
+        """The columns as the rows of an (n, N) array; a view where the storage is column-major."""
+        return self._array.T
+
+    def _correlate(self, R: Array) -> Array:
+        R = self._as_product_dtype(R)
+        few = R.ndim == 1 or R.shape[1] <= _FEW_VECTORS
+        if self._column_major and self._compiled and R.dtype.kind == "f" and few:
+            rows = self._array.T
+            if R.ndim == 1:
+                vector = np.ascontiguousarray(R)
+                out = np.empty(self.n_features)
+                run_in_chunks(
+                    lambda start, stop: _kernels.dense_dots(rows, vector, out, start, stop), self.n_features, self._array.size
+                )
+            else:
+                vectors = np.ascontiguousarray(R.T)
+                out = np.empty((self.n_features, R.shape[1]))
+                run_in_chunks(
+                    lambda start, stop: _kernels.dense_dots_many(rows, vectors, out, start, stop),
+                    self.n_features,
+                    self._array.size,
+                )
+            return out
+        product = self._array.T @ (R.conj() if self.is_complex else R)
+        if self.is_complex:
+            product = product.conj()
+        return product.astype(np.result_type(self.work_dtype, product.dtype), copy=False)
+
+    def _correlate_some(self, R: Array, index: IndexArray) -> Array:
+        R = self._as_product_dtype(R)
+        if self._column_major and self._compiled and R.dtype.kind == "f" and R.ndim == 1:
+            rows, vector = self._array.T, np.ascontiguousarray(R)
+            out = np.empty(index.size)
+            run_in_chunks(
+                lambda start, stop: _kernels.dense_dots_some(rows, vector, index, out, start, stop),
+                index.size,
+                index.size * self.n_samples,
+            )
+            return out
+        product = self._array[:, index].T @ (R.conj() if self.is_complex else R)
+        if self.is_complex:
+            product = product.conj()
+        return product.astype(np.result_type(self.work_dtype, product.dtype), copy=False)
+
+    def _columns(self, index: IndexArray) -> Array:
+        if self._column_major:
+            return self._array.T[index].astype(self.work_dtype, copy=False).T
+        return np.asfortranarray(self._array[:, index], dtype=self.work_dtype)
+
+    def _squared_norms(self) -> FloatArray:
+        if self._compiled:
+            both = self._squared_norms_and_correlations(np.zeros(self.n_samples))
+            if both is not None:
+                return both[0]
+        out = np.empty(self.n_features)
+        step = max(1, 2**20 // self.n_samples)
+        for low in range(0, self.n_features, step):
+            part = np.asarray(self._array[:, low : low + step], dtype=self.work_dtype)
+            out[low : low + step] = np.einsum("ij,ij->j", part.conj(), part).real
+        return out
+
+    def _squared_norms_and_correlations(self, vector: Array) -> tuple[FloatArray, Array] | None:
+        if not self._compiled or vector.ndim != 1 or vector.dtype.kind == "c":
+            return None
+        factor = np.ascontiguousarray(self._as_product_dtype(vector))
+        out, squares = np.empty(self.n_features), np.empty(self.n_features)
+        if self._column_major:
+            rows = self._array.T
+
+            def task(start: int, stop: int) -> None:
+                _kernels.dense_dots_and_squares(rows, factor, out, squares, start, stop)
+        else:
+            matrix = self._array
+
+            def task(start: int, stop: int) -> None:
+                _kernels.row_major_dots_and_squares(matrix, factor, out, squares, start, stop)
+
+        run_in_chunks(task, self.n_features, self._array.size)
+        return squares, out

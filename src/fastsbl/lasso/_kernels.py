@@ -1,0 +1,286 @@
+"""Compiled solvers and bounds for the weighted lasso: free functions on arrays, no checks."""
+
+import numpy as np
+from numba import njit
+
+_SUMS = {"reassoc", "contract", "nsz"}  # sums may be reordered; infinities keep their meaning
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _soft(z, limit, positive):
+    if z > limit:
+        return z - limit
+    if not positive and z < -limit:
+        return z + limit
+    return 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _gradient(gram, target, theta, g, size):
+    """g = target - gram theta, from the nonzero coefficients."""
+    for i in range(size):
+        g[i] = target[i]
+    for j in range(size):
+        value = theta[j]
+        if value != 0.0:
+            for i in range(size):
+                g[i] -= value * gram[j, i]
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _cholesky_solve(a, b, size):
+    """Solve a x = b in place (a is overwritten by its factor, b by x); False if a is not safely positive definite."""
+    for i in range(size):
+        diagonal = a[i, i]
+        for j in range(i):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            a[i, j] = total / a[j, j]
+        total = diagonal
+        for k in range(i):
+            total -= a[i, k] * a[i, k]
+        if not total > 1e-13 * diagonal:
+            return False
+        a[i, i] = np.sqrt(total)
+    for i in range(size):
+        total = b[i]
+        for k in range(i):
+            total -= a[i, k] * b[k]
+        b[i] = total / a[i, i]
+    for i in range(size - 1, -1, -1):
+        value = b[i] / a[i, i]
+        b[i] = value
+        for k in range(i):
+            b[k] -= value * a[i, k]
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _worst_violation(gram, limits, theta, g, size, positive):
+    """Largest violation of the optimality conditions, per unit of column norm."""
+    worst = 0.0
+    for j in range(size):
+        d = gram[j, j]
+        if limits[j] == np.inf or d <= 0.0:
+            continue
+        if theta[j] > 0.0:
+            miss = abs(g[j] - limits[j])
+        elif theta[j] < 0.0:
+            miss = abs(g[j] + limits[j])
+        elif positive:
+            miss = g[j] - limits[j]
+        else:
+            miss = abs(g[j]) - limits[j]
+        if miss > 0.0:
+            worst = max(worst, miss / np.sqrt(d))
+    return worst
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _newton(gram, target, limits, theta, g, size, most_cuts):
+    """Minimise exactly within the orthant of theta, stopping at its walls; False if the step cannot be made."""
+    active = np.empty(size, dtype=np.int64)
+    for _ in range(most_cuts):
+        s = 0
+        for j in range(size):
+            if theta[j] != 0.0:
+                active[s] = j
+                s += 1
+        if s == 0:
+            return True
+        a = np.empty((s, s))
+        step = np.empty(s)
+        for p in range(s):
+            i = active[p]
+            for q in range(p + 1):
+                a[p, q] = gram[i, active[q]]
+            step[p] = g[i] - (limits[i] if theta[i] > 0.0 else -limits[i])
+        if not _cholesky_solve(a, step, s):
+            return False
+        share, wall = 1.0, -1
+        for p in range(s):
+            value = theta[active[p]]
+            if limits[active[p]] > 0.0 and value * (value + step[p]) <= 0.0:
+                reach = -value / step[p]
+                if reach < share or wall < 0:
+                    share, wall = min(reach, 1.0), p
+        for p in range(s):
+            theta[active[p]] += share * step[p]
+        if wall >= 0:
+            theta[active[wall]] = 0.0
+        _gradient(gram, target, theta, g, size)
+        if wall < 0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive):
+    """Minimise 0.5 theta'G theta - target'theta + sum limits |theta| over the first ``size`` entries.
+
+    Cyclic coordinate descent finds the signs, Newton steps on the nonzero entries the values, so the
+    answer is exact to rounding. Entries with an infinite limit stay zero. On return ``g = target - G theta``.
+    Returns the epochs used, negative if the accuracy ``tol * scale`` was not reached.
+    """
+    _gradient(gram, target, theta, g, size)
+    newton_works = True
+    for epoch in range(1, max_epochs + 1):
+        biggest = 0.0
+        changed = False
+        for j in range(size):
+            d = gram[j, j]
+            if limits[j] == np.inf or d <= 0.0:
+                continue
+            old = theta[j]
+            if old == 0.0:  # the common case, without a division
+                if positive:
+                    if g[j] <= limits[j]:
+                        continue
+                elif abs(g[j]) <= limits[j]:
+                    continue
+            new = _soft(g[j] + d * old, limits[j], positive) / d
+            if new != old:
+                delta = new - old
+                theta[j] = new
+                for i in range(size):
+                    g[i] -= delta * gram[j, i]
+                biggest = max(biggest, abs(delta) * np.sqrt(d))
+                if (new > 0.0) != (old > 0.0) or (new < 0.0) != (old < 0.0):
+                    changed = True
+        if biggest <= tol * scale:
+            _gradient(gram, target, theta, g, size)
+            if _worst_violation(gram, limits, theta, g, size, positive) <= 4.0 * tol * scale:
+                return epoch
+        if newton_works and (not changed or epoch % 4 == 0):
+            newton_works = _newton(gram, target, limits, theta, g, size, 12) or changed
+            if _worst_violation(gram, limits, theta, g, size, positive) <= tol * scale:
+                return epoch
+        elif changed:
+            newton_works = True
+    return -max_epochs
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def exceeding_bounds(products, coefficients, n_directions, rest, perpendicular, norms, error, limits, skip, found, one_sided):
+    """Collect the features whose correlation with r cannot be shown to stay below its limit.
+
+    r = sum_k coefficients_k q_k + a remainder of length ``perpendicular`` orthogonal to all q_k;
+    ``products[k] = Phi'q_k`` and ``rest_i`` is the norm of what is left of phi_i. Fills ``found`` and returns how many.
+    """
+    count = 0
+    n = norms.shape[0]
+    part = np.empty(512)
+    for low in range(0, n, 512):
+        high = min(low + 512, n)
+        for i in range(low, high):
+            part[i - low] = 0.0
+        for k in range(n_directions):
+            a = coefficients[k]
+            for i in range(low, high):
+                part[i - low] += a * products[k, i]
+        for i in range(low, high):
+            value = part[i - low] if one_sided else abs(part[i - low])
+            if value + perpendicular * rest[i] + error * norms[i] >= limits[i] and skip[i] < 0 and norms[i] > 0.0:
+                found[count] = i
+                count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def cyclic_dense(rows, index, limits, theta, residual, squares, epochs, tol, positive):
+    """Plain cyclic coordinate descent on the columns ``rows[index]``; returns the epochs done.
+
+    ``limits``, ``theta`` and ``squares`` belong to ``index``. Stops early once nothing moves by more than ``tol``.
+    """
+    n_samples = residual.shape[0]
+    for epoch in range(epochs):
+        biggest = 0.0
+        for j in range(index.shape[0]):
+            d = squares[j]
+            if limits[j] == np.inf or d <= 0.0:
+                continue
+            row = rows[index[j]]
+            old = theta[j]
+            dot = 0.0
+            for i in range(n_samples):
+                dot += row[i] * residual[i]
+            new = _soft(dot + d * old, limits[j], positive) / d
+            if new != old:
+                delta = new - old
+                theta[j] = new
+                for i in range(n_samples):
+                    residual[i] -= delta * row[i]
+                biggest = max(biggest, abs(delta) * np.sqrt(d))
+        if biggest <= tol:
+            return epoch + 1
+    return epochs
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def cyclic_sparse(data, indices, indptr, index, limits, theta, residual, squares, epochs, tol, positive):
+    """Plain cyclic coordinate descent on the CSC columns ``index``, as `cyclic_dense`."""
+    for epoch in range(epochs):
+        biggest = 0.0
+        for j in range(index.shape[0]):
+            d = squares[j]
+            if limits[j] == np.inf or d <= 0.0:
+                continue
+            start, stop = indptr[index[j]], indptr[index[j] + 1]
+            old = theta[j]
+            dot = 0.0
+            for k in range(start, stop):
+                dot += data[k] * residual[indices[k]]
+            new = _soft(dot + d * old, limits[j], positive) / d
+            if new != old:
+                delta = new - old
+                theta[j] = new
+                for k in range(start, stop):
+                    residual[indices[k]] -= delta * data[k]
+                biggest = max(biggest, abs(delta) * np.sqrt(d))
+        if biggest <= tol:
+            return epoch + 1
+    return epochs
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def block_gram_epochs(gram, target, limits, theta, g, size, epochs, tol):
+    """Block coordinate descent on rows of theta (size, L), real or complex, through the Gram matrix.
+
+    Minimises 0.5 tr(theta^H G theta) - Re tr(target^H theta) + sum limits_i ||theta_i||; ``g = target - G theta``
+    comes in and goes out. Returns the epochs done; stops once no row moves by more than ``tol`` (times its norm).
+    """
+    n_targets = theta.shape[1]
+    z = np.empty_like(theta[0])
+    for epoch in range(epochs):
+        biggest = 0.0
+        for j in range(size):
+            d = gram[j, j].real
+            limit = limits[j]
+            if limit == np.inf or d <= 0.0:
+                continue
+            squared = 0.0
+            for c in range(n_targets):
+                z[c] = g[j, c] + d * theta[j, c]
+                squared += z[c].real * z[c].real + z[c].imag * z[c].imag
+            length = np.sqrt(squared)
+            shrink = 0.0
+            if length > limit:
+                shrink = (1.0 - limit / length) / d
+            moved = 0.0
+            for c in range(n_targets):
+                z[c] = shrink * z[c] - theta[j, c]
+                moved += z[c].real * z[c].real + z[c].imag * z[c].imag
+            if moved > 0.0:
+                for c in range(n_targets):
+                    theta[j, c] += z[c]
+                    if shrink == 0.0:
+                        theta[j, c] = 0.0
+                for i in range(size):
+                    a = gram[i, j]
+                    for c in range(n_targets):
+                        g[i, c] -= a * z[c]
+                biggest = max(biggest, np.sqrt(moved * d))
+        if biggest <= tol:
+            return epoch + 1
+    return epochs

@@ -1,0 +1,176 @@
+"""The working-set solver for several targets or complex data: one norm for each row of coefficients."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
+from fastsbl.dictionary import Dictionary
+from fastsbl.lasso import _kernels
+from fastsbl.lasso.answer import Answer
+from fastsbl.lasso.working_set import widest
+from fastsbl.screening.problem import DualProblem, PrimalPoint, magnitudes
+from fastsbl.screening.rules import Rule
+
+__all__ = ["BlockWorkingSet", "solve_blocks"]
+
+_FIRST = 32
+_ANDERSON = 5
+
+
+class BlockWorkingSet:
+    """Columns in hand for ``min 0.5||Y - Phi Theta||_F^2 + sum limits_i ||Theta_i||_2``, real or complex."""
+
+    def __init__(self, dictionary: Dictionary, Y: Array, limits: FloatArray) -> None:
+        self._dictionary = dictionary
+        self._dtype = np.result_type(dictionary.work_dtype, Y.dtype)
+        self.Y = Y.astype(self._dtype)
+        self.all_limits = limits
+        self.index: IndexArray = np.zeros(0, dtype=np.intp)
+        self.columns: Array = np.zeros((dictionary.n_samples, 0), dtype=self._dtype)
+        self.gram: Array = np.zeros((0, 0), dtype=self._dtype)
+        self.target: Array = np.zeros((0, Y.shape[1]), dtype=self._dtype)
+        self.theta: Array = self.target.copy()
+        self.limits: FloatArray = np.zeros(0)
+
+    def add(self, index: IndexArray, theta: Array | None = None) -> None:
+        """Take in columns that are not yet here."""
+        fresh = self._dictionary.columns(index).astype(self._dtype, copy=False)
+        columns = np.hstack([self.columns, fresh])
+        old = self.index.size
+        gram = np.empty((columns.shape[1],) * 2, dtype=self._dtype)
+        gram[:old, :old] = self.gram
+        gram[:, old:] = columns.conj().T @ fresh
+        gram[old:, :old] = gram[:old, old:].conj().T
+        self.gram, self.columns = gram, columns
+        self.index = np.concatenate([self.index, index])
+        self.limits = self.all_limits[self.index]
+        self.target = np.vstack([self.target, fresh.conj().T @ self.Y])
+        if theta is None:
+            theta = np.zeros((index.size, self.Y.shape[1]), dtype=self._dtype)
+        self.theta = np.vstack([self.theta, theta.astype(self._dtype)])
+
+    def objective(self, theta: Array) -> float:
+        """Objective up to a constant."""
+        g = self.target - self.gram @ theta
+        used = self.limits > 0
+        sizes = magnitudes(theta)
+        keep = sizes > 0
+        penalty = float(sizes[keep & used] @ self.limits[keep & used])
+        return -0.5 * float(np.vdot(theta, self.target + g).real) + penalty
+
+    def solve(self, tol: float, max_epochs: int) -> int:
+        """Block coordinate descent with Anderson extrapolation until no row moves by ``tol * ||Y||``."""
+        stop = tol * float(np.linalg.norm(self.Y))
+        size, epochs = self.index.size, 0
+        kept: list[Array] = []
+        while epochs < max_epochs:
+            g = self.target - self.gram @ self.theta
+            done = int(_kernels.block_gram_epochs(self.gram, self.target, self.limits, self.theta, g, size, 2, stop))
+            epochs += done
+            if done < 2:
+                break
+            kept.append(self.theta.copy())
+            if len(kept) > _ANDERSON:
+                trial = _extrapolate(kept)
+                if trial is not None and self.objective(trial) < self.objective(self.theta):
+                    self.theta = np.ascontiguousarray(trial)
+                kept = []
+        return epochs
+
+    def residual(self) -> Array:
+        """``Y - Phi Theta``."""
+        return self.Y - self.columns @ self.theta
+
+
+def _extrapolate(kept: list[Array]) -> Array | None:
+    """Anderson's combination of the last iterates, or None where it is not defined."""
+    stack = np.stack([theta.ravel() for theta in kept])
+    moves = np.diff(stack, axis=0)
+    inner = (moves.conj() @ moves.T).real
+    scale = float(np.trace(inner))
+    if scale == 0.0:
+        return None
+    try:
+        weights = np.linalg.solve(inner + 1e-12 * scale * np.eye(inner.shape[0]), np.ones(inner.shape[0]))
+    except np.linalg.LinAlgError:
+        return None
+    weights /= weights.sum()
+    trial = (weights @ stack[1:]).reshape(kept[0].shape)
+    trial[np.all(kept[-1] == 0, axis=1)] = 0.0
+    return np.asarray(trial) if np.isfinite(trial).all() else None
+
+
+def solve_blocks(
+    problem: DualProblem, y: Array, rules: tuple[Rule, ...], start: Array, point: PrimalPoint | None, tol: float, max_iter: int
+) -> Answer:
+    """Grow a working set by the columns that violate their limit most, until the gap is below ``tol``."""
+    clock = time.perf_counter()
+    phi, limits = problem.dictionary, problem.limits
+    Y = y if y.ndim == 2 else y[:, None]
+    shape = (phi.n_features, *y.shape[1:])
+    usable = np.isfinite(limits) & (problem.norms > 0)
+    shares: dict[str, float] = {}
+    rejected: BoolArray = np.zeros(phi.n_features, dtype=np.bool_)
+    for rule in rules:
+        mask = rule.test(problem, point if rule.dynamic else None)
+        rejected |= mask.rejected
+        shares[mask.rule] = mask.share
+    ws = BlockWorkingSet(phi, Y, limits)
+    first = ((limits == 0) | (magnitudes(start) > 0)) & usable
+    usable &= ~first
+    sizes = magnitudes(problem.correlations)
+    candidates = np.flatnonzero(usable & ~rejected)
+    with np.errstate(divide="ignore"):
+        nearness = (problem.scale * sizes[candidates] - limits[candidates]) / problem.norms[candidates]
+    index = np.sort(np.concatenate([np.flatnonzero(first), candidates[widest(nearness, _FIRST)]]))
+    ws.add(index, start[index].reshape(index.size, -1))
+    target = tol * 0.5 * float(np.vdot(y, y).real)
+    history: list[dict[str, Any]] = []
+    epochs, inner = 0, 1e-4
+    coef = np.zeros(shape, dtype=ws.theta.dtype)
+    while epochs < max_iter:
+        epochs += ws.solve(inner, max_iter - epochs)
+        residual = ws.residual().reshape(y.shape)
+        projected = problem.project(residual)
+        products = phi.correlate(projected)
+        products[limits == 0.0] = 0.0
+        at = PrimalPoint(projected, products, float(magnitudes(ws.theta)[ws.limits > 0] @ ws.limits[ws.limits > 0]))
+        t = problem.feasible_scale(at)
+        eta = t * projected
+        primal = 0.5 * float(np.vdot(residual, residual).real) + at.penalty
+        gap = primal - float(np.vdot(eta, y).real) + 0.5 * float(np.vdot(eta, eta).real)
+        for rule in rules:
+            if rule.dynamic:
+                mask = rule.test(problem, at)
+                rejected |= mask.rejected
+                shares[mask.rule] = mask.share
+        sizes = magnitudes(products)
+        violators = (sizes > limits) & usable & ~rejected
+        violators[ws.index] = False
+        history.append(
+            {
+                "objective": primal,
+                "gap": max(gap, 0.0),
+                "support": int(np.count_nonzero(magnitudes(ws.theta))),
+                "working_set": ws.index.size,
+                "rejected": dict(shares),
+                "passes": phi.passes,
+                "seconds": time.perf_counter() - clock,
+            }
+        )
+        if gap <= target:
+            break
+        fresh = np.flatnonzero(violators)
+        if fresh.size:
+            depth = (sizes[fresh] - limits[fresh]) / problem.norms[fresh]
+            ws.add(np.sort(fresh[widest(depth, max(_FIRST, ws.index.size))]))
+        if fresh.size < _FIRST:
+            if inner <= 1e-15:
+                break
+            inner *= 0.1
+    coef[ws.index] = ws.theta.reshape(ws.index.size, *y.shape[1:])
+    return Answer(coef, epochs, history)

@@ -1,0 +1,96 @@
+"""What products already made with the dictionary say about ``Phi' r`` for a residual r not yet seen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastsbl._base.types import FloatArray, IndexArray
+from fastsbl.dictionary import Dictionary
+from fastsbl.lasso import _kernels
+
+__all__ = ["Correlations"]
+
+
+class Correlations:
+    """Bounds on ``|phi_i' r|`` from an orthonormal basis Q of residuals seen before, with ``Phi' Q``.
+
+    For r = Q a + r_rest:  ``|phi_i' r| <= |(Phi' Q a)_i| + ||phi_i - Q Q' phi_i|| ||r_rest||``. Features that the
+    bound clears need not be read; for the others the columns are read, or the whole dictionary once, which
+    adds a direction to Q. Rounding of the products (``slack`` per unit of norm) is carried through.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Phi.
+    y : array of shape (N,)
+        The first direction.
+    products, norms : arrays of shape (n,)
+        ``Phi' y`` and the column norms.
+    slack : float
+        Relative rounding error of a product.
+    most_directions : int
+        Directions kept; beyond, the oldest but y is given up.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, y: FloatArray, products: FloatArray, norms: FloatArray, slack: float, *, most_directions: int = 12
+    ) -> None:
+        self.dictionary = dictionary
+        self.norms = norms
+        self.slack = slack
+        self._basis = np.zeros((most_directions, y.size))
+        self._products = np.zeros((most_directions, norms.size))
+        self._errors = np.zeros(most_directions)
+        self.count = 0
+        self._rest_squared = norms**2 * (1.0 + 4.0 * slack)
+        self._rest = norms * (1.0 + 2.0 * slack)
+        self._found = np.empty(norms.size, dtype=np.intp)
+        self.add(y, products)
+
+    def split(self, r: FloatArray) -> tuple[FloatArray, float]:
+        """Coordinates of r in the basis, and the length of what is left."""
+        basis = self._basis[: self.count]
+        a = basis @ r
+        return a, float(np.linalg.norm(r - a @ basis))
+
+    def add(self, r: FloatArray, products: FloatArray) -> None:
+        """Learn ``Phi' r``."""
+        length = float(np.linalg.norm(r))
+        if length == 0.0:
+            return
+        if self.count == self._basis.shape[0]:
+            self._forget(1)
+        basis = self._basis[: self.count]
+        a = basis @ r
+        rest = r - a @ basis
+        again = basis @ rest
+        rest -= again @ basis
+        a += again
+        size = float(np.linalg.norm(rest))
+        if size <= 1e-6 * length:
+            return
+        fresh = (products - a @ self._products[: self.count]) / size
+        error = (self.slack * length + float(np.abs(a) @ self._errors[: self.count])) / size
+        k = self.count
+        self._basis[k] = rest / size
+        self._products[k] = fresh
+        self._errors[k] = error
+        self.count = k + 1
+        self._rest_squared -= np.maximum(np.abs(fresh) - error * self.norms, 0.0) ** 2
+        self._rest = np.sqrt(np.maximum(self._rest_squared, 0.0) + 4.0 * self.slack * self.norms**2)
+
+    def _forget(self, k: int) -> None:
+        self._rest_squared += (np.abs(self._products[k]) + self._errors[k] * self.norms) ** 2
+        for array in (self._basis, self._products, self._errors):
+            array[k : self.count - 1] = array[k + 1 : self.count].copy()
+        self.count -= 1
+
+    def exceeding(self, r: FloatArray, limits: FloatArray, skip: IndexArray, positive: bool) -> IndexArray:
+        """Features (not in ``skip``) for which ``|phi_i' r| < limits_i`` cannot be shown without reading them."""
+        a, perpendicular = self.split(r)
+        k = self.count
+        error = float(np.abs(a) @ self._errors[:k]) + self.slack * (float(np.linalg.norm(a)) + perpendicular)
+        found = _kernels.exceeding_bounds(
+            self._products, a, k, self._rest, perpendicular, self.norms, error, limits, skip, self._found, positive
+        )
+        return self._found[:found].copy()

@@ -1,0 +1,139 @@
+"""Plain cyclic coordinate descent over all columns that screening leaves: the studies' baseline."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl.dictionary import DenseDictionary, SparseDictionary
+from fastsbl.lasso import _kernels
+from fastsbl.lasso.answer import Answer
+from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.rules import Rule
+
+__all__ = ["solve_cyclic"]
+
+_EPOCHS = 10
+_MOST_BYTES = 2**32
+
+
+class _Columns:
+    """The surviving columns in a form that the kernels can sweep."""
+
+    def __init__(self, problem: DualProblem) -> None:
+        phi = problem.dictionary
+        self.phi = phi
+        self.positive = problem.positive
+        self.sparse = isinstance(phi, SparseDictionary)
+        self.own_rows: Array | None = None
+        if isinstance(phi, DenseDictionary) and phi.dtype == np.float64 and phi.transposed_rows().flags.c_contiguous:
+            self.own_rows = phi.transposed_rows()
+        self.rows = self.own_rows
+        self.place = np.arange(phi.n_features)
+
+    def keep(self, index: IndexArray) -> None:
+        """Hold only these columns from now on; they are a subset of those held before."""
+        if self.sparse or self.own_rows is not None:
+            self.place = index
+            return
+        size = index.size * self.phi.n_samples * 8
+        if size > _MOST_BYTES:
+            raise ValueError(
+                f"solver 'cd' needs the surviving columns in memory ({size / 2**30:.1f} GiB for {index.size} columns); "
+                "use solver='working-set'"
+            )
+        self.rows = np.ascontiguousarray(self.phi.columns(index).T)
+        self.place = np.arange(index.size)
+
+    def sweep(self, limits: FloatArray, theta: FloatArray, residual: FloatArray, squares: FloatArray, tol: float) -> int:
+        """Run a few epochs; theta and residual are updated in place."""
+        if self.sparse:
+            assert isinstance(self.phi, SparseDictionary)
+            data, indices, indptr = self.phi.stored_values()
+            done = _kernels.cyclic_sparse(
+                data, indices, indptr, self.place, limits, theta, residual, squares, _EPOCHS, tol, self.positive
+            )
+        else:
+            done = _kernels.cyclic_dense(self.rows, self.place, limits, theta, residual, squares, _EPOCHS, tol, self.positive)
+        return int(done)
+
+
+def solve_cyclic(
+    problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...], start: FloatArray, point: PrimalPoint | None, tol: float, max_iter: int
+) -> Answer:
+    """Sweep all surviving columns in turn; every ten epochs look at the gap and screen again."""
+    clock = time.perf_counter()
+    phi = problem.dictionary
+    alive = np.flatnonzero((problem.norms > 0) & np.isfinite(problem.limits))
+    shares: dict[str, float] = {}
+    rejected = np.zeros(phi.n_features, dtype=np.bool_)
+    for rule in rules:
+        mask = rule.test(problem, point if rule.dynamic else None)
+        rejected |= mask.rejected
+        shares[mask.rule] = mask.share
+    alive = alive[~rejected[alive]]
+    columns = _Columns(problem)
+    columns.keep(alive)
+    theta = start[alive].copy()
+    residual = y - phi.apply(start * ~rejected)
+    dynamic = [rule for rule in rules if rule.dynamic]
+    history: list[dict[str, Any]] = []
+    target, epochs = tol * 0.5 * float(y @ y), 0
+    scale = float(np.linalg.norm(y))
+    while epochs < max_iter:
+        squares = problem.norms[alive] ** 2
+        done = columns.sweep(problem.limits[alive], theta, residual, squares, 1e-15 * scale)
+        epochs += done
+        coef = np.zeros(phi.n_features)
+        coef[alive] = theta
+        # the residual was updated thousands of times: make it anew, from the coefficients
+        residual = y - phi.apply(coef)
+        projected = problem.project(residual)
+        products = np.zeros(phi.n_features)
+        if dynamic:
+            products = phi.correlate(projected)
+        else:
+            products[alive] = phi.correlate(projected, alive)
+        ratio = 0.0
+        penalized = alive[problem.limits[alive] > 0]
+        if penalized.size:
+            sizes = products[penalized] if problem.positive else np.abs(products[penalized])
+            ratio = float(np.max(sizes / problem.limits[penalized]))
+        used = theta != 0
+        penalty = float(np.abs(theta[used]) @ problem.limits[alive][used])
+        squared = float(projected @ projected)
+        best = float(projected @ y) / squared if squared > 0 else 1.0
+        most = 1.0 / ratio if ratio > 0 else np.inf
+        t = min(best, most) if problem.positive else float(np.clip(best, -most, most))
+        primal = 0.5 * float(residual @ residual) + penalty
+        gap = primal - t * float(projected @ y) + 0.5 * t * t * squared
+        history.append(
+            {
+                "objective": primal,
+                "gap": max(gap, 0.0),
+                "support": int(used.sum()),
+                "working_set": alive.size,
+                "rejected": dict(shares),
+                "passes": phi.passes,
+                "seconds": time.perf_counter() - clock,
+            }
+        )
+        if gap <= target or done < _EPOCHS:
+            break
+        if dynamic:
+            at = PrimalPoint(projected, products, penalty)
+            for rule in dynamic:
+                mask = rule.test(problem, at)
+                shares[mask.rule] = mask.share
+                rejected |= mask.rejected
+            stay = ~rejected[alive]
+            if stay.sum() < 0.9 * alive.size:
+                residual = residual + (phi.apply(coef * rejected) if (theta[~stay] != 0).any() else 0.0)
+                alive, theta = alive[stay], theta[stay]
+                columns.keep(alive)
+    coef = np.zeros(phi.n_features)
+    coef[alive] = theta
+    return Answer(coef, epochs, history)

@@ -1,0 +1,107 @@
+"""The working-set solver for real data and one target."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from fastsbl._base.types import BoolArray, FloatArray, IndexArray
+from fastsbl.lasso.answer import Answer
+from fastsbl.lasso.certified import CertifiedLasso
+from fastsbl.lasso.correlations import Correlations
+from fastsbl.lasso.working_set import WorkingSet, widest
+from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.rules import Rule
+
+__all__ = ["KnownLimits", "solve_working_set"]
+
+_FIRST = 64
+
+
+class KnownLimits:
+    """Limits that are all known, as in the plain weighted lasso."""
+
+    def __init__(self, limits: FloatArray) -> None:
+        self.lower = limits
+
+    def sharpen(self, index: IndexArray) -> None:
+        """Nothing to do: they are exact."""
+
+
+def solve_working_set(
+    problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...], start: FloatArray, point: PrimalPoint | None, tol: float, max_iter: int
+) -> Answer:
+    """Solve exactly on a growing working set, until the duality gap of the full problem is below ``tol``."""
+    clock = time.perf_counter()
+    phi, limits = problem.dictionary, problem.limits
+    working_set = WorkingSet(phi, y)
+    correlations = Correlations(phi, problem.y, problem.correlations, problem.norms, problem.slack)
+    loop = CertifiedLasso(working_set, correlations, positive=problem.positive)
+    rejected: BoolArray | None = None
+    shares: dict[str, float] = {}
+    if rules:
+        masks = [rule.test(problem, point if rule.dynamic else None) for rule in rules]
+        rejected = np.logical_or.reduce([mask.rejected for mask in masks])
+        shares = {mask.rule: mask.share for mask in masks}
+    _take_first(working_set, problem, rejected, start)
+    history: list[dict[str, Any]] = []
+    target = tol * 0.5 * float(y @ y)
+    known, epochs = KnownLimits(limits), 0
+    dynamic = [rule for rule in rules if rule.dynamic]
+    seen = 0
+    for _ in range(max_iter):
+        penalty_before = working_set.size
+        found = loop.step(known, rejected, batch=max(_FIRST, working_set.size))
+        epochs += found.epochs
+        residual = found.residual
+        squared = float(residual @ residual)
+        primal = 0.5 * squared + found.penalty
+        best = float(residual @ y) / squared if squared > 0 else 1.0
+        most = 1.0 / found.ratio if found.ratio > 0 else np.inf
+        t = min(best, most) if problem.positive else float(np.clip(best, -most, most))
+        t = min(t, 1.0)  # features that were not read are known to be below their limit at t = 1
+        gap = primal - t * float(residual @ y) + 0.5 * t * t * squared
+        history.append(
+            {
+                "objective": primal,
+                "gap": max(gap, 0.0),
+                "support": found.support,
+                "working_set": penalty_before,
+                "rejected": dict(shares),
+                "read": found.checked / limits.size,
+                "passes": phi.passes,
+                "seconds": time.perf_counter() - clock,
+            }
+        )
+        if found.violators == 0 or gap <= target:
+            break
+        if dynamic and loop.full_reads > seen and loop.last_full is not None:
+            seen = loop.full_reads
+            point = PrimalPoint(*loop.last_full, found.penalty)
+            for rule in dynamic:
+                mask = rule.test(problem, point)
+                shares[mask.rule] = mask.share
+                rejected = mask.rejected if rejected is None else rejected | mask.rejected
+    return Answer(working_set.coefficients(), epochs, history)
+
+
+def _take_first(working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray) -> None:
+    """Begin with the given coefficients, the unpenalised columns and those whose limit is nearest."""
+    limits, norms = problem.limits, problem.norms
+    usable = np.isfinite(limits) & (norms > 0)
+    first = ((limits == 0.0) | (start != 0)) & usable
+    index = np.flatnonzero(first)
+    if not start.any():
+        usable &= ~first
+        if rejected is not None:
+            usable &= ~rejected
+        candidates = np.flatnonzero(usable)
+        sizes = problem.correlations[candidates]
+        sizes = sizes if problem.positive else np.abs(sizes)
+        nearness = (problem.scale * sizes - limits[candidates]) / norms[candidates]
+        index = np.concatenate([index, candidates[widest(nearness, _FIRST)]])
+    index = np.sort(index)
+    working_set.add(index, limits[index])
+    working_set.theta[:] = start[index]

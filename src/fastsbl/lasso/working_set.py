@@ -1,0 +1,157 @@
+"""The columns in hand: a few columns of the dictionary with their Gram matrix, and exact solves on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
+from fastsbl.dictionary import Dictionary, SparseDictionary
+from fastsbl.lasso import _kernels
+
+__all__ = ["WorkingSet"]
+
+
+class WorkingSet:
+    """Columns taken out of a dictionary, kept in float64 with their Gram matrix; real data, one target.
+
+    Attributes
+    ----------
+    index : int array of shape (size,)
+        Which columns of the dictionary are in hand.
+    position : int array of shape (n,)
+        Place of each column in the working set, -1 outside.
+    theta : array of shape (size,)
+        Current coefficients.
+    limits : array of shape (size,)
+        Penalty of each; inf keeps a coefficient at zero.
+    g : array of shape (size,)
+        Correlations with the residual, after `solve`.
+    """
+
+    def __init__(self, dictionary: Dictionary, y: FloatArray) -> None:
+        self._dictionary = dictionary
+        self.y = y
+        self._scale = float(np.linalg.norm(y))
+        self._sparse = dictionary if isinstance(dictionary, SparseDictionary) else None
+        self.size = 0
+        self.position = np.full(dictionary.n_features, -1, dtype=np.int64)
+        self._allocate(64)
+
+    def _allocate(self, room: int) -> None:
+        size = self.size
+        n_rows = 0 if self._sparse is not None else self._dictionary.n_samples
+        old = self.__dict__
+        fresh: dict[str, Any] = {
+            "_rows": np.empty((room, n_rows)),
+            "_gram": np.zeros((room, room)),
+            "_target": np.zeros(room),
+            "_index": np.zeros(room, dtype=np.intp),
+            "_theta": np.zeros(room),
+            "_limits": np.full(room, np.inf),
+            "_g": np.zeros(room),
+        }
+        if size:
+            for name, array in fresh.items():
+                if name == "_gram":
+                    array[:size, :size] = old[name][:size, :size]
+                else:
+                    array[:size] = old[name][:size]
+        self.__dict__.update(fresh)
+        self._room = room
+
+    @property
+    def index(self) -> IndexArray:  # noqa: D102
+        return self._index[: self.size]
+
+    @property
+    def theta(self) -> FloatArray:  # noqa: D102
+        return self._theta[: self.size]
+
+    @property
+    def limits(self) -> FloatArray:  # noqa: D102
+        return self._limits[: self.size]
+
+    @property
+    def g(self) -> FloatArray:  # noqa: D102
+        return self._g[: self.size]
+
+    @property
+    def gram(self) -> FloatArray:
+        """Gram matrix of the columns in hand."""
+        return self._gram[: self.size, : self.size]
+
+    def add(self, index: IndexArray, limits: FloatArray | float = np.inf) -> None:
+        """Take in columns that are not yet here, with coefficient 0 and the given limits."""
+        if index.size == 0:
+            return
+        old, new = self.size, self.size + index.size
+        if new > self._room:
+            self._allocate(max(new, 2 * self._room))
+        self._index[old:new] = index
+        self._theta[old:new] = 0.0
+        self._limits[old:new] = limits
+        self.position[index] = np.arange(old, new)
+        self.size = new
+        if self._sparse is not None:
+            block = self._sparse.gram_block(self.index, index)
+            self._target[old:new] = self._sparse.correlate(self.y, index)
+        else:
+            self._rows[old:new] = self._dictionary.columns(index).T
+            fresh = self._rows[old:new]
+            block = self._rows[:new] @ fresh.T
+            self._target[old:new] = fresh @ self.y
+        self._gram[:new, old:new] = block
+        self._gram[old:new, :old] = block[:old].T
+        corner = self._gram[old:new, old:new]
+        corner[...] = 0.5 * (corner + corner.T)
+
+    def solve(self, *, tol: float = 1e-14, max_epochs: int = 2000, positive: bool = False) -> int:
+        """Minimise over the columns in hand; epochs used, negative if ``tol`` (of ||y||) was not reached."""
+        return int(
+            _kernels.solve_gram(
+                self._gram, self._target, self._limits, self._theta, self._g, self.size, self._scale, tol, max_epochs, positive
+            )
+        )
+
+    def support(self) -> IndexArray:
+        """Positions with a nonzero coefficient."""
+        return np.flatnonzero(self.theta)
+
+    def residual(self) -> FloatArray:
+        """``y - Phi theta`` from the columns themselves."""
+        used = self.support()
+        if used.size == 0:
+            return self.y.copy()
+        if self._sparse is not None:
+            return np.asarray(self.y - self._sparse.combine(self.index[used], self.theta[used]))
+        return np.asarray(self.y - self.theta[used] @ self._rows[used])
+
+    def rows(self, positions: IndexArray) -> FloatArray:
+        """The columns at ``positions`` as rows of a dense (k, N) array."""
+        if self._sparse is not None:
+            return self._sparse.columns(self.index[positions]).T
+        return np.asarray(self._rows[positions])
+
+    def coefficients(self) -> FloatArray:
+        """Coefficients of the whole dictionary, zero outside the working set."""
+        coef = np.zeros(self.position.size)
+        coef[self.index] = self.theta
+        return coef
+
+    def penalty(self) -> float:
+        """``sum limits |theta|``."""
+        used = self.support()
+        return float(np.abs(self.theta[used]) @ self.limits[used])
+
+    def idle(self) -> BoolArray:
+        """Positions kept at zero by an infinite limit."""
+        return np.isinf(self.limits)
+
+
+def widest(values: Array, count: int) -> IndexArray:
+    """Places of the ``count`` largest values."""
+    if count >= values.size:
+        return np.arange(values.size)
+    return np.argpartition(values, values.size - count)[values.size - count :]

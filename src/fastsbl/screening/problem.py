@@ -1,0 +1,190 @@
+"""The weighted lasso as its screening tests see it: limits, correlations, a feasible dual point."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fastsbl._base.types import Array, BoolArray, FloatArray
+from fastsbl.dictionary import Dictionary
+from fastsbl.screening import _kernels
+from fastsbl.screening.region import HalfSpace, Region
+
+__all__ = ["DualProblem", "PrimalPoint", "magnitudes"]
+
+
+def magnitudes(correlations: Array) -> FloatArray:
+    """|phi_i^H v| for one target, ||phi_i^H V||_2 for several."""
+    if correlations.ndim == 2:
+        return np.sqrt(np.einsum("ij,ij->i", correlations.conj(), correlations).real)
+    return np.abs(correlations)
+
+
+@dataclass(frozen=True)
+class PrimalPoint:
+    """Coefficients theta, seen through what the tests need of them.
+
+    Attributes
+    ----------
+    residual : array of shape (N,) or (N, L)
+        ``y - Phi theta``, with the unpenalised columns projected out.
+    correlations : array of shape (n,) or (n, L)
+        ``Phi^H residual``.
+    penalty : float
+        ``sum limits_i |theta_i|``.
+    """
+
+    residual: Array
+    correlations: Array
+    penalty: float
+
+
+class DualProblem:
+    """max 0.5||y||^2 - 0.5||eta - y||^2 subject to ``|phi_i^H eta| <= limits_i``.
+
+    Columns with limit 0 are unpenalised: the dual point must be orthogonal to them, so they are
+    projected out of the target once, here.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Phi.
+    y : array of shape (N,) or (N, L)
+        The target.
+    limits : array of shape (n,)
+        ``lam * weights``; inf excludes a column.
+    positive : bool
+        Whether theta >= 0, so that only ``phi_i' eta <= limits_i`` is asked.
+    norms, correlations : arrays, optional
+        Column norms and ``Phi^H y``, if already known.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        y: Array,
+        limits: FloatArray,
+        *,
+        positive: bool = False,
+        norms: FloatArray | None = None,
+        correlations: Array | None = None,
+    ) -> None:
+        self.dictionary = dictionary
+        self.limits = limits
+        self.positive = positive
+        if norms is None or correlations is None:
+            norms, correlations = dictionary.norms_and_correlations(y)
+        self.norms = norms
+        self.basis: Array | None = None
+        free = np.flatnonzero((limits == 0.0) & (norms > 0.0))
+        if free.size:
+            self.basis = orthonormal_basis(dictionary.columns(free))
+            y = y - self.basis @ (self.basis.conj().T @ y)
+            correlations = dictionary.correlate(y)
+            correlations[free] = 0.0
+        self.y = y
+        self.correlations = correlations
+        self.y_norm = float(np.linalg.norm(y))
+        self.slack = (64 + dictionary.n_samples) * dictionary.eps
+        self.vector_valued = y.ndim == 2 or np.iscomplexobj(correlations)
+
+    def with_limits(self, limits: FloatArray) -> DualProblem:
+        """Return the same data under other limits, with the same columns unpenalised; reads nothing."""
+        other = copy.copy(self)
+        other.__dict__.pop("scale", None)
+        other.__dict__.pop("paper_scale", None)
+        other.limits = limits
+        return other
+
+    def project(self, vector: Array) -> Array:
+        """Remove what the unpenalised columns span."""
+        return vector if self.basis is None else vector - self.basis @ (self.basis.conj().T @ vector)
+
+    def largest_ratio(self, correlations: Array) -> float:
+        """Return ``max |phi_i^H v| / limits_i`` over the penalised columns."""
+        values = magnitudes(correlations) if self.vector_valued else correlations
+        return float(_kernels.largest_ratio(values, self.limits, self.positive))
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest s <= 1 with s*y feasible; 1 means that theta = 0 is optimal."""
+        ratio = self.largest_ratio(self.correlations)
+        return 1.0 if ratio <= 1.0 else 1.0 / ratio
+
+    @cached_property
+    def paper_scale(self) -> float:
+        """The paper's scaling by the smallest weight, with the absolute value it needs, at most 1."""
+        used = self.norms > 0.0
+        values = magnitudes(self.correlations) if self.vector_valued or not self.positive else self.correlations
+        largest = float(values[used].max(initial=0.0))
+        if largest <= 0.0:
+            return 1.0
+        return min(1.0, float(self.limits[used].min()) / largest)
+
+    def point(self, coef: Array) -> PrimalPoint:
+        """Look at coefficients from the tests' side; takes one read of the dictionary."""
+        residual = self.project(self.y - self.dictionary.apply(coef))
+        correlations = self.dictionary.correlate(residual)
+        size = magnitudes(coef)
+        used = size > 0
+        return PrimalPoint(residual, correlations, float(size[used] @ self.limits[used]))
+
+    def feasible_scale(self, point: PrimalPoint) -> float:
+        """Return t such that t * residual is the best feasible multiple of the residual."""
+        squared = float(np.vdot(point.residual, point.residual).real)
+        if squared == 0.0:
+            return 1.0
+        best = float(np.vdot(point.residual, self.y).real) / squared
+        ratio = self.largest_ratio(point.correlations)
+        most = np.inf if ratio == 0.0 else 1.0 / ratio
+        return float(np.clip(best, 0.0 if self.positive else -most, most))
+
+    # -- tests -------------------------------------------------------------------------------
+    def reject(self, region: Region, center: Array, cuts: tuple[FloatArray, ...] = ()) -> BoolArray:
+        """Reject columns that are below their limit everywhere in ``region``.
+
+        ``center`` holds ``Phi^H`` times the region's centre and ``cuts`` the columns' products with
+        its normals; the rounding margins of the test are added here.
+        """
+        rejected = np.empty(self.norms.size, dtype=np.bool_)
+        center_norm = float(np.linalg.norm(region.center))
+        margin = self.slack * (center_norm + region.radius)
+        one_sided = self.positive and not self.vector_valued
+        if not cuts or region.radius == 0.0:
+            values = magnitudes(center) if self.vector_valued else center
+            _kernels.reject_by_ball(values, self.norms, self.limits, region.radius, margin, one_sided, rejected)
+            return rejected
+        psi = [self._checked_psi(region, cut, center_norm) for cut in region.half_spaces]
+        if len(cuts) == 1:
+            _kernels.reject_by_dome(
+                center, cuts[0], self.norms, self.limits, region.radius, psi[0], self.slack, margin, one_sided, rejected
+            )
+            return rejected
+        tau = float(region.half_spaces[0].normal @ region.half_spaces[1].normal)
+        least_d = 1e-10 if self.dictionary.eps < 1e-10 else 1e-3
+        _kernels.reject_by_two_planes(
+            center, cuts[0], cuts[1], self.norms, self.limits, region.radius, psi[0], psi[1],
+            tau, self.slack, least_d, margin, one_sided, rejected,
+        )  # fmt: skip
+        return rejected
+
+    def _checked_psi(self, region: Region, cut: HalfSpace, center_norm: float) -> float:
+        """Signed depth of a cut in radii, moved outwards by the rounding margin and at most 1."""
+        psi = (float(cut.normal @ region.center) - cut.offset) / region.radius
+        psi -= self.slack * (center_norm + region.radius) / region.radius
+        if psi > 1.0 + 1e-6:
+            raise ValueError(
+                f"the dual point must be feasible, but its ball misses a half-space that holds the optimum by "
+                f"{psi - 1.0:.3g} radii; check that weights, lam and coef belong to this problem"
+            )
+        return min(psi, 1.0 - 1e-15)
+
+
+def orthonormal_basis(columns: Array) -> Array:
+    """Orthonormal basis of what the columns span, to rounding."""
+    scaled = columns / np.linalg.norm(columns, axis=0)
+    left, values, _ = np.linalg.svd(scaled, full_matrices=False)
+    return np.asarray(left[:, values > values[0] * max(columns.shape) * 2.3e-16])

@@ -1,0 +1,79 @@
+"""Regions that need only the target: sphere, dome, two hyperplanes, on one of three balls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastsbl._base.types import Array, BoolArray, FloatArray
+from fastsbl.screening import _kernels
+from fastsbl.screening.problem import DualProblem
+from fastsbl.screening.region import HalfSpace, Region
+
+__all__ = ["BALLS", "dome_region", "sphere_region", "two_hyperplane_region"]
+
+BALLS = ("diameter", "full", "paper")
+
+Tested = tuple[Region, BoolArray]
+
+
+def _ball(problem: DualProblem, ball: str) -> tuple[Region, Array, bool]:
+    """Ball around the optimum, ``Phi^H`` centre, and whether it is a single point."""
+    scale = problem.paper_scale if ball == "paper" else problem.scale
+    radius = (1.0 - scale) * problem.y_norm
+    share = 1.0
+    if ball == "diameter":
+        share, radius = (1.0 + scale) / 2.0, radius / 2.0
+    if problem.scale == 1.0 or radius <= problem.slack * problem.y_norm:
+        return Region(problem.y, 0.0), problem.correlations, True  # y is feasible: eta = y, theta = 0
+    return Region(share * problem.y, radius), share * problem.correlations, False
+
+
+def sphere_region(problem: DualProblem, ball: str) -> Tested:
+    """The ball alone."""
+    region, center, _ = _ball(problem, ball)
+    return region, problem.reject(region, center)
+
+
+def _first_cut(problem: DualProblem, region: Region, center: FloatArray) -> tuple[int, HalfSpace, FloatArray]:
+    star = int(
+        _kernels.deepest_plane(center, center, 0.0, problem.norms, problem.limits, -1, 1.0, problem.positive)
+    )
+    return star, *_cut(problem, star, 1.0 if problem.positive else np.sign(center[star]))
+
+
+def _cut(problem: DualProblem, column: int, sign: float) -> tuple[HalfSpace, FloatArray]:
+    """The half-space of one column's constraint and its products with all columns (one read)."""
+    normal = (sign / problem.norms[column]) * problem.dictionary.columns([column])[:, 0]
+    return HalfSpace(normal, problem.limits[column] / problem.norms[column]), problem.dictionary.correlate(normal)
+
+
+def dome_region(problem: DualProblem, ball: str) -> Tested:
+    """The ball cut by the constraint that cuts deepest."""
+    region, center, is_point = _ball(problem, ball)
+    if is_point or problem.vector_valued:
+        return region, problem.reject(region, center)
+    _, cut, products = _first_cut(problem, region, center)
+    region = Region(region.center, region.radius, (cut,))
+    return region, problem.reject(region, center, (products,))
+
+
+def two_hyperplane_region(problem: DualProblem, ball: str) -> Tested:
+    """The dome cut by the constraint that cuts its circumsphere deepest."""
+    region, center, is_point = _ball(problem, ball)
+    if is_point or problem.vector_valued:
+        return region, problem.reject(region, center)
+    star, cut, products = _first_cut(problem, region, center)
+    psi = (float(cut.normal @ region.center) - cut.offset) / region.radius
+    shift = max(psi, 0.0) * region.radius
+    second = int(
+        _kernels.deepest_plane(
+            center, products, shift, problem.norms, problem.limits, star, 1.0 - 1e-10, problem.positive
+        )
+    )
+    if second < 0 or np.isinf(problem.limits[second]):
+        region = Region(region.center, region.radius, (cut,))
+        return region, problem.reject(region, center, (products,))
+    sign = 1.0 if problem.positive else float(np.sign(center[second] - shift * products[second])) or 1.0
+    cut2, products2 = _cut(problem, second, sign)
+    region = Region(region.center, region.radius, (cut, cut2))
+    return region, problem.reject(region, center, (products, products2))
