@@ -57,7 +57,7 @@ def parse_triples(
         state[LINE] += 1
         field = 0
         while True:
-            byte = np.int64(text[position])
+            byte = text[position]
             if byte == 10:  # line feed
                 position += 1
                 break
@@ -67,14 +67,14 @@ def parse_triples(
             if field == 3:
                 state[ERROR] = TOO_MANY_FIELDS
                 return found
-            value = 0
+            value = np.int64(0)
             digits = 0
             while 48 <= byte <= 57:
                 if value <= INT32_MAX:  # beyond it the value is refused anyway: do not overflow
-                    value = value * 10 + (byte - 48)
+                    value = value * 10 + (np.int64(byte) - 48)
                 digits += 1
                 position += 1
-                byte = np.int64(text[position])
+                byte = text[position]
             if digits == 0 or not (byte == 10 or byte == 32 or byte == 9 or byte == 13):
                 state[ERROR] = NEGATIVE if digits == 0 and byte == 45 else NOT_A_NUMBER
                 state[FIELD] = field
