@@ -28,8 +28,8 @@ def _gradient(gram, target, theta, g, size):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def _cholesky_solve(a, b, size):
-    """Solve a x = b in place (a is overwritten by its factor, b by x); False if a is not safely positive definite."""
+def _cholesky(a, size):
+    """Factor a in place (lower triangle); returns size, or the first row that depends on those before it."""
     for i in range(size):
         diagonal = a[i, i]
         for j in range(i):
@@ -40,20 +40,30 @@ def _cholesky_solve(a, b, size):
         total = diagonal
         for k in range(i):
             total -= a[i, k] * a[i, k]
-        if not total > 1e-13 * diagonal:
-            return False
+        if not total > 1e-12 * diagonal:
+            return i
         a[i, i] = np.sqrt(total)
+    return size
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _solve_lower(a, b, size):
+    """Solve L x = b in place."""
     for i in range(size):
         total = b[i]
         for k in range(i):
             total -= a[i, k] * b[k]
         b[i] = total / a[i, i]
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _solve_upper(a, b, size):
+    """Solve L' x = b in place."""
     for i in range(size - 1, -1, -1):
         value = b[i] / a[i, i]
         b[i] = value
         for k in range(i):
             b[k] -= value * a[i, k]
-    return True
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -78,8 +88,36 @@ def _worst_violation(gram, limits, theta, g, size, positive):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def _newton(gram, target, limits, theta, g, size, most_cuts):
-    """Minimise exactly within the orthant of theta, stopping at its walls; False if the step cannot be made."""
+def _walk(theta, active, step, s, limits, positive, last):
+    """Move the nonzero entries along ``step``, at most by ``last``, up to the first that reaches zero."""
+    share, wall = last, -1
+    for sign in (1.0, -1.0):
+        for p in range(s):
+            value = theta[active[p]]
+            if (positive or limits[active[p]] > 0.0) and value * step[p] * sign < 0.0:
+                reach = -value / (step[p] * sign)
+                if reach <= share:
+                    share, wall = reach, p
+        if share < np.inf:
+            share *= sign
+            break
+    if share == np.inf:  # an unpenalised copy of other unpenalised columns: give it up
+        wall = s - 1
+        share = -theta[active[wall]] / step[wall]
+    for p in range(s):
+        theta[active[p]] += share * step[p]
+    if wall >= 0:
+        theta[active[wall]] = 0.0
+    return wall
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _newton(gram, target, limits, theta, g, size, most_cuts, positive):
+    """Minimise exactly within the orthant of theta, stopping at its walls; whether the minimum was reached.
+
+    Where the nonzero columns are dependent, theta moves along the dependence, which leaves the fit as it is,
+    in the direction that lowers the penalty, until an entry is zero.
+    """
     active = np.empty(size, dtype=np.int64)
     for _ in range(most_cuts):
         s = 0
@@ -96,19 +134,24 @@ def _newton(gram, target, limits, theta, g, size, most_cuts):
             for q in range(p + 1):
                 a[p, q] = gram[i, active[q]]
             step[p] = g[i] - (limits[i] if theta[i] > 0.0 else -limits[i])
-        if not _cholesky_solve(a, step, s):
-            return False
-        share, wall = 1.0, -1
-        for p in range(s):
-            value = theta[active[p]]
-            if limits[active[p]] > 0.0 and value * (value + step[p]) <= 0.0:
-                reach = -value / step[p]
-                if reach < share or wall < 0:
-                    share, wall = min(reach, 1.0), p
-        for p in range(s):
-            theta[active[p]] += share * step[p]
-        if wall >= 0:
-            theta[active[wall]] = 0.0
+        independent = _cholesky(a, s)
+        if independent == s:
+            _solve_lower(a, step, s)
+            _solve_upper(a, step, s)
+            wall = _walk(theta, active, step, s, limits, positive, 1.0)
+        else:
+            for q in range(independent):
+                step[q] = -a[independent, q]  # already L^-1 times the Gram column
+            _solve_upper(a, step, independent)
+            step[independent] = 1.0
+            slope = 0.0
+            for p in range(independent + 1):
+                i = active[p]
+                slope += step[p] * (limits[i] if theta[i] > 0.0 else -limits[i])
+            if slope > 0.0:
+                for p in range(independent + 1):
+                    step[p] = -step[p]
+            wall = _walk(theta, active, step, independent + 1, limits, positive, np.inf)
         _gradient(gram, target, theta, g, size)
         if wall < 0:
             return True
@@ -124,7 +167,6 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
     Returns the epochs used, negative if the accuracy ``tol * scale`` was not reached.
     """
     _gradient(gram, target, theta, g, size)
-    newton_works = True
     for epoch in range(1, max_epochs + 1):
         biggest = 0.0
         changed = False
@@ -152,12 +194,10 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
             _gradient(gram, target, theta, g, size)
             if _worst_violation(gram, limits, theta, g, size, positive) <= 4.0 * tol * scale:
                 return epoch
-        if newton_works and (not changed or epoch % 4 == 0):
-            newton_works = _newton(gram, target, limits, theta, g, size, 12) or changed
+        if not changed or epoch % 4 == 0:
+            _newton(gram, target, limits, theta, g, size, 12, positive)
             if _worst_violation(gram, limits, theta, g, size, positive) <= tol * scale:
                 return epoch
-        elif changed:
-            newton_works = True
     return -max_epochs
 
 

@@ -39,7 +39,6 @@ def certify(problem: DualProblem, y: Array, coef: Array) -> Certificate:
     t = problem.feasible_scale(point)
     dual_point = t * projected
     primal = 0.5 * float(np.vdot(residual, residual).real) + penalty
-    # primal - dual, arranged so that the large parts cancel before they are rounded
     fit = float(np.vdot(dual_point, y).real)
     gap = primal - fit + 0.5 * float(np.vdot(dual_point, dual_point).real)
     return Certificate(residual, dual_point, primal, max(gap, 0.0), point)
@@ -47,7 +46,7 @@ def certify(problem: DualProblem, y: Array, coef: Array) -> Certificate:
 
 def _sharpen(problem: DualProblem, residual: Array, correlations: Array) -> None:
     """Recompute in float64 those single-precision correlations that decide the dual scaling."""
-    sizes = magnitudes(correlations)
+    sizes = correlations.copy() if problem.positive else magnitudes(correlations)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(problem.limits > 0, sizes / problem.limits, 0.0)
         error = problem.slack * float(np.linalg.norm(residual)) * problem.norms / problem.limits

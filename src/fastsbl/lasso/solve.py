@@ -145,7 +145,7 @@ def weighted_lasso_path(
     grid = [check_positive_number(ratio, "ratios") for ratio in np.atleast_1d(np.asarray(ratios)).tolist()]
     norms, products = phi.norms_and_correlations(target)
     unit = DualProblem(phi, target, weights, positive=options.positive, norms=norms, correlations=products)
-    largest = unit.largest_ratio(unit.correlations)
+    largest = unit.largest_ratio(unit.anchor_correlations)
     if largest == 0.0:  # theta = 0 whatever the penalty
         largest = float(np.linalg.norm(target)) or 1.0
     solutions: dict[int, LassoSolution] = {}
@@ -181,7 +181,7 @@ def lambda_max(dictionary: Any, y: Any, weights: Any = None, *, positive: bool =
     phi, target = _check_data(dictionary, y)
     positive = _check_positive(positive, phi, target)
     problem = DualProblem(phi, target, check_weights(weights, phi.n_features), positive=positive)
-    return problem.largest_ratio(problem.correlations)
+    return problem.largest_ratio(problem.anchor_correlations)
 
 
 class _Options:
@@ -239,7 +239,7 @@ def _solve(
     scale = 0.5 * float(np.vdot(y, y).real)
     epochs, history, strict = 0, [], options.tol
     while True:
-        if problem.scale == 1.0 and problem.basis is None:
+        if problem.target_is_feasible and not problem.has_unpenalised:
             answer = Answer(np.zeros(shape, dtype=options.dtype), 0)
         else:
             answer = options.solver(problem, y, options.rules, start, point, strict, options.max_iter - epochs)

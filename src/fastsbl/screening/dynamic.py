@@ -34,8 +34,8 @@ def _half_ball(problem: DualProblem, point: PrimalPoint) -> tuple[Region, np.nda
     eta = t * point.residual
     region = Region(0.5 * (problem.y + eta), 0.5 * float(np.linalg.norm(problem.y - eta)))
     center = 0.5 * (problem.correlations + t * point.correlations)
-    if region.radius <= problem.slack * problem.y_norm:
-        region = Region(region.center, problem.slack * problem.y_norm)
+    if region.radius <= problem.rounding:
+        region = Region(region.center, problem.rounding)
     return region, center, t
 
 
@@ -44,7 +44,7 @@ def gap_dome_region(problem: DualProblem, point: PrimalPoint) -> Tested:
     region, center, t = _half_ball(problem, point)
     direction = problem.y - t * point.residual
     length = float(np.linalg.norm(direction))
-    if problem.vector_valued or length <= problem.slack * problem.y_norm:
+    if problem.vector_valued or length <= problem.rounding:
         return region, problem.reject(region, center)
     offset = float(direction @ problem.y) - problem.y_norm**2 + 2.0 * _primal(point)
     region = Region(region.center, region.radius, (HalfSpace(direction / length, offset / length),))
@@ -57,7 +57,7 @@ def holder_region(problem: DualProblem, point: PrimalPoint) -> Tested:
     region, center, _ = _half_ball(problem, point)
     fit = problem.y - point.residual
     length = float(np.linalg.norm(fit))
-    if problem.vector_valued or length <= problem.slack * problem.y_norm:
+    if problem.vector_valued or length <= problem.rounding:
         return region, problem.reject(region, center)
     region = Region(region.center, region.radius, (HalfSpace(fit / length, point.penalty / length),))
     products = (problem.correlations - point.correlations) / length

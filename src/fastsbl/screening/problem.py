@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import nnls
 
 from fastsbl._base.types import Array, BoolArray, FloatArray
 from fastsbl.dictionary import Dictionary
@@ -46,7 +47,16 @@ class DualProblem:
     """max 0.5||y||^2 - 0.5||eta - y||^2 subject to ``|phi_i^H eta| <= limits_i``.
 
     Columns with limit 0 are unpenalised: the dual point must be orthogonal to them, so they are
-    projected out of the target once, here.
+    projected out of the target once, here. With ``positive`` they only bound the dual point from one
+    side, ``phi_i' eta <= 0``, and dual points are projected onto that cone instead.
+
+    Attributes
+    ----------
+    floor : float
+        Rounding that projecting the unpenalised columns out has left in every product, per unit of norm.
+    anchor, anchor_correlations : arrays
+        A vector with a feasible multiple, the target itself unless there are unpenalised columns, and its
+        products.
 
     Parameters
     ----------
@@ -79,17 +89,35 @@ class DualProblem:
             norms, correlations = dictionary.norms_and_correlations(y)
         self.norms = norms
         self.basis: Array | None = None
+        self.cone: FloatArray | None = None
         free = np.flatnonzero((limits == 0.0) & (norms > 0.0))
+        anchor = y
+        anchor_correlations = correlations
+        self.slack = (64 + dictionary.n_samples) * dictionary.eps
+        self.floor = 0.0
         if free.size:
-            self.basis = orthonormal_basis(dictionary.columns(free))
-            y = y - self.basis @ (self.basis.conj().T @ y)
-            correlations = dictionary.correlate(y)
-            correlations[free] = 0.0
+            self.floor = self.slack * float(np.linalg.norm(y))
+            columns = dictionary.columns(free) / norms[free]
+            if positive:
+                self.cone = columns
+            else:
+                self.basis = orthonormal_basis(columns)
+            anchor = self.project(y)
+            anchor_correlations = dictionary.correlate(anchor)
+            if not positive:
+                anchor_correlations[free] = 0.0
+                y, correlations = anchor, anchor_correlations
+        self.anchor = anchor
+        self.anchor_correlations = anchor_correlations
         self.y = y
         self.correlations = correlations
         self.y_norm = float(np.linalg.norm(y))
-        self.slack = (64 + dictionary.n_samples) * dictionary.eps
         self.vector_valued = y.ndim == 2 or np.iscomplexobj(correlations)
+
+    @property
+    def rounding(self) -> float:
+        """Length below which a vector made of the target is rounding alone."""
+        return self.slack * self.y_norm + self.floor
 
     def with_limits(self, limits: FloatArray) -> DualProblem:
         """Return the same data under other limits, with the same columns unpenalised; reads nothing."""
@@ -100,8 +128,17 @@ class DualProblem:
         return other
 
     def project(self, vector: Array) -> Array:
-        """Remove what the unpenalised columns span."""
-        return vector if self.basis is None else vector - self.basis @ (self.basis.conj().T @ vector)
+        """Move a vector to where the unpenalised columns allow a dual point to be."""
+        if self.basis is not None:
+            vector = vector - self.basis @ (self.basis.conj().T @ vector)
+        elif self.cone is not None:
+            if float((self.cone.T @ vector).max()) <= self.slack * float(np.linalg.norm(vector)):
+                return vector
+            vector = vector - self.cone @ nnls(self.cone, vector)[0]
+        else:
+            return vector
+        only_rounding = float(np.linalg.norm(vector)) <= self.floor
+        return np.zeros_like(vector) if only_rounding else vector
 
     def largest_ratio(self, correlations: Array) -> float:
         """Return ``max |phi_i^H v| / limits_i`` over the penalised columns."""
@@ -110,15 +147,26 @@ class DualProblem:
 
     @cached_property
     def scale(self) -> float:
-        """The largest s <= 1 with s*y feasible; 1 means that theta = 0 is optimal."""
-        ratio = self.largest_ratio(self.correlations)
+        """The largest s <= 1 with s * anchor feasible."""
+        ratio = self.largest_ratio(self.anchor_correlations)
         return 1.0 if ratio <= 1.0 else 1.0 / ratio
+
+    @property
+    def target_is_feasible(self) -> bool:
+        """Whether y itself is the dual optimum, so that every penalised coefficient is zero."""
+        return self.scale == 1.0 and self.anchor is self.y
+
+    @property
+    def has_unpenalised(self) -> bool:
+        """Whether some columns carry no penalty."""
+        return self.basis is not None or self.cone is not None
 
     @cached_property
     def paper_scale(self) -> float:
         """The paper's scaling by the smallest weight, with the absolute value it needs, at most 1."""
         used = self.norms > 0.0
-        values = magnitudes(self.correlations) if self.vector_valued or not self.positive else self.correlations
+        products = self.anchor_correlations
+        values = magnitudes(products) if self.vector_valued or not self.positive else products
         largest = float(values[used].max(initial=0.0))
         if largest <= 0.0:
             return 1.0
@@ -151,7 +199,7 @@ class DualProblem:
         """
         rejected = np.empty(self.norms.size, dtype=np.bool_)
         center_norm = float(np.linalg.norm(region.center))
-        margin = self.slack * (center_norm + region.radius)
+        margin = self.slack * (center_norm + region.radius) + self.floor
         one_sided = self.positive and not self.vector_valued
         if not cuts or region.radius == 0.0:
             values = magnitudes(center) if self.vector_valued else center
@@ -174,7 +222,7 @@ class DualProblem:
     def _checked_psi(self, region: Region, cut: HalfSpace, center_norm: float) -> float:
         """Signed depth of a cut in radii, moved outwards by the rounding margin and at most 1."""
         psi = (float(cut.normal @ region.center) - cut.offset) / region.radius
-        psi -= self.slack * (center_norm + region.radius) / region.radius
+        psi -= (self.slack * (center_norm + region.radius) + self.floor) / region.radius
         if psi > 1.0 + 1e-6:
             raise ValueError(
                 f"the dual point must be feasible, but its ball misses a half-space that holds the optimum by "
@@ -184,7 +232,6 @@ class DualProblem:
 
 
 def orthonormal_basis(columns: Array) -> Array:
-    """Orthonormal basis of what the columns span, to rounding."""
-    scaled = columns / np.linalg.norm(columns, axis=0)
-    left, values, _ = np.linalg.svd(scaled, full_matrices=False)
+    """Orthonormal basis of what unit columns span, to rounding."""
+    left, values, _ = np.linalg.svd(columns, full_matrices=False)
     return np.asarray(left[:, values > values[0] * max(columns.shape) * 2.3e-16])

@@ -18,14 +18,18 @@ Tested = tuple[Region, BoolArray]
 
 def _ball(problem: DualProblem, ball: str) -> tuple[Region, Array, bool]:
     """Ball around the optimum, ``Phi^H`` centre, and whether it is a single point."""
+    if problem.target_is_feasible:
+        return Region(problem.y, 0.0), problem.correlations, True
     scale = problem.paper_scale if ball == "paper" else problem.scale
-    radius = (1.0 - scale) * problem.y_norm
-    share = 1.0
+    feasible = scale * problem.anchor
+    radius = float(np.linalg.norm(problem.y - feasible))
+    center, products = problem.y, problem.correlations
     if ball == "diameter":
-        share, radius = (1.0 + scale) / 2.0, radius / 2.0
-    if problem.scale == 1.0 or radius <= problem.slack * problem.y_norm:
-        return Region(problem.y, 0.0), problem.correlations, True  # y is feasible: eta = y, theta = 0
-    return Region(share * problem.y, radius), share * problem.correlations, False
+        center, radius = 0.5 * (center + feasible), 0.5 * radius
+        products = 0.5 * (products + scale * problem.anchor_correlations)
+    if radius <= problem.rounding:  # only rounding tells the target from a feasible point
+        return Region(problem.y, 0.0), problem.correlations, True
+    return Region(center, radius), products, False
 
 
 def sphere_region(problem: DualProblem, ball: str) -> Tested:
