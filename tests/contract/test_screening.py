@@ -110,7 +110,15 @@ def test_rejected_columns_are_zero_and_the_region_holds_the_optimum(rule, kind, 
             assert solution.gap < 1e-14
             middle = reference.descend(X, y, lam * weights, positive=positive, n_sweeps=2)
             results = check_safe(
-                rule, dictionary, X, y, lam, weights, positive, (np.zeros(60), middle, solution.coef), solution
+                rule,
+                dictionary,
+                X,
+                y,
+                lam,
+                weights,
+                positive,
+                (np.zeros(60), middle, solution.coef),
+                solution,
             )
             rejected += sum(int(screened.rejected.sum()) for screened in results)
             if ratio == 1.2:  # y is feasible: a static rule sees that at once, a dynamic one at theta = 0
@@ -129,7 +137,9 @@ def test_several_targets_and_complex_data(rule, kind, what, tmp_path):
     X = rng.standard_normal((N, n)) + (1j * rng.standard_normal((N, n)) if what != "real-rows" else 0.0)
     shape = (N, L) if what.endswith("rows") else (N,)
     coef = np.zeros((n, *shape[1:]), dtype=X.dtype)
-    coef[:3] = rng.standard_normal(coef[:3].shape) + (1j * rng.standard_normal(coef[:3].shape) if "complex" in what else 0)
+    coef[:3] = rng.standard_normal(coef[:3].shape) + (
+        1j * rng.standard_normal(coef[:3].shape) if "complex" in what else 0
+    )
     y = X @ coef
     weights = rng.uniform(0.3, 1.0, n)
     dictionary = store(X, kind, tmp_path)
@@ -233,9 +243,7 @@ def test_duplicates_and_antiparallel_columns(rule, dtype, sign):
             weights[(first + 5) % 60] = weights[first]
             lam = ratio * largest(X, y, weights)
             solution = reference.solve(X, y, lam * weights)
-            results = check_safe(
-                rule, X, X, y, lam, weights, False, (np.zeros(60), solution.coef), solution
-            )
+            results = check_safe(rule, X, X, y, lam, weights, False, (np.zeros(60), solution.coef), solution)
             for screened in results:  # the two have the same constraint: both active
                 assert not screened.rejected[[first, (first + 5) % 60]].any()
 
@@ -278,7 +286,9 @@ def test_unpenalised_excluded_and_zero_columns(rule, dtype, kind, positive, tmp_
             assert solution.gap < 1e-12
             middle = reference.descend(X, y, lam * weights, positive=positive, n_sweeps=4)
             coefs = (np.zeros(60), middle, solution.coef)
-            results = check_safe(rule, store(X, kind, tmp_path), X, y, lam, weights, positive, coefs, solution)
+            results = check_safe(
+                rule, store(X, kind, tmp_path), X, y, lam, weights, positive, coefs, solution
+            )
             for screened in results:
                 assert screened.rejected[[0, 10, 20]].all()
                 if not positive:
@@ -358,7 +368,15 @@ def test_unknown_rules_are_refused(name):
 
 def test_no_rule_and_rule_names():
     assert find_rules(None) == ()
-    assert {"sphere", "dome:paper", "two_hyperplanes:diameter", "gap_sphere", "gap_dome", "holder", "auto"} <= set(RULES)
+    assert {
+        "sphere",
+        "dome:paper",
+        "two_hyperplanes:diameter",
+        "gap_sphere",
+        "gap_dome",
+        "holder",
+        "auto",
+    } <= set(RULES)
     assert find_rules("sphere") == find_rules("sphere:diameter")
 
 
@@ -375,8 +393,16 @@ def test_no_rule_and_rule_names():
         ({"y": np.ones(19)}, ValueError, r"y must have shape \(20,\)"),
         ({"y": np.full(20, np.inf)}, ValueError, "y must be finite"),
         ({"dictionary": np.full((20, 60), np.nan)}, ValueError, "dictionary must be finite"),
-        ({"dictionary": np.full((20, 60), "a", dtype=object)}, TypeError, "dictionary must hold real or complex numbers"),
-        ({"dictionary": np.ones((20, 0))}, ValueError, "dictionary must have at least one row and one column"),
+        (
+            {"dictionary": np.full((20, 60), "a", dtype=object)},
+            TypeError,
+            "dictionary must hold real or complex numbers",
+        ),
+        (
+            {"dictionary": np.ones((20, 0))},
+            ValueError,
+            "dictionary must have at least one row and one column",
+        ),
         ({"positive": 1}, TypeError, "positive must be True or False"),
     ],
 )

@@ -47,7 +47,7 @@ def _sweep(columns, squares, limits, positive, theta, residual, index):
 
 @njit(cache=True)
 def _descend(columns, squares, limits, positive, theta, residual, n_sweeps, floor):
-    """Alternate one full sweep with up to ten over the support; stop once the fit moves less than ``floor``."""
+    """Alternate a full sweep with up to ten over the support, until the fit moves less than ``floor``."""
     everything = np.arange(limits.size)
     done = 0
     while done < n_sweeps:
@@ -57,7 +57,10 @@ def _descend(columns, squares, limits, positive, theta, residual, n_sweeps, floo
             return done
         support = np.flatnonzero(theta)
         for _ in range(10):
-            if done >= n_sweeps or _sweep(columns, squares, limits, positive, theta, residual, support) <= 0.1 * move:
+            if (
+                done >= n_sweeps
+                or _sweep(columns, squares, limits, positive, theta, residual, support) <= 0.1 * move
+            ):
                 break
             done += 1
     return done
@@ -72,12 +75,20 @@ class Solution:
     gap: float
 
 
-def descend(X, y, limits, *, positive=False, n_sweeps=10, start=None):
-    """Return coefficients after some sweeps of coordinate descent: a point that is not yet optimal."""
+def descend(X, y, limits, *, positive=False, n_sweeps=10, start=None, full=False):
+    """Return coefficients after some sweeps of coordinate descent: a point that is not yet optimal.
+
+    Most sweeps visit the support alone, unless ``full`` asks that all visit every column.
+    """
     columns = np.ascontiguousarray(np.asarray(X, dtype=np.float64).T)
     theta = np.zeros(limits.size) if start is None else np.array(start, dtype=np.float64)
     residual = y - columns.T @ theta
-    _descend(columns, np.einsum("ij,ij->i", columns, columns), limits, positive, theta, residual, n_sweeps, 0.0)
+    squares = np.einsum("ij,ij->i", columns, columns)
+    if full:
+        for _ in range(n_sweeps):
+            _sweep(columns, squares, limits, positive, theta, residual, np.arange(limits.size))
+    else:
+        _descend(columns, squares, limits, positive, theta, residual, n_sweeps, 0.0)
     return theta
 
 
@@ -206,7 +217,10 @@ def solve_rows(X, Y, limits, *, tol=1e-14, max_sweeps=5000):
             residual = target - X @ theta
             point = residual - basis @ (basis.conj().T @ residual)
             ratio = np.max(magnitudes(X.conj().T @ point)[limits > 0] / limits[limits > 0], initial=0.0)
-            t = min(np.vdot(point, target).real / max(np.vdot(point, point).real, 1e-300), 1.0 / max(ratio, 1e-300))
+            t = min(
+                np.vdot(point, target).real / max(np.vdot(point, point).real, 1e-300),
+                1.0 / max(ratio, 1e-300),
+            )
             dual = max(t, 0.0) * point
             rows = magnitudes(theta)
             primal = 0.5 * np.linalg.norm(residual) ** 2 + limits[rows > 0] @ rows[rows > 0]
@@ -353,10 +367,10 @@ class _Exact:
 
 
 def decide(X, y, limits, features, *, start, positive=False):
-    """Return ``1 - |phi_i'eta_hat| / limit_i`` of the features, from a solution in 60-digit arithmetic.
+    """Return the slack ``limit_i - |phi_i'eta_hat|`` of features, from a solution in 60-digit arithmetic.
 
-    0 (to 1e-30) means that the constraint is tight, so that rejecting the feature is wrong. ``start``
-    only saves time.
+    It is relative to ``||phi_i|| ||y||``, to a factor below 2. 0 (to 1e-30) means that the constraint is
+    tight, so that rejecting the feature is wrong. ``start`` only saves time.
     """
     with localcontext() as context:
         context.prec = 60
@@ -368,6 +382,6 @@ def decide(X, y, limits, features, *, start, positive=False):
                 out.append(1.0)
                 continue
             rho = _dot(exact.columns[i], eta)
-            limit = exact.limit[i]
-            out.append(float((limit - (rho if positive else abs(rho))) / max(limit, exact.size * exact.tiny)))
+            slack = exact.limit[i] - (rho if positive else abs(rho))
+            out.append(float(slack / exact.size))
     return np.array(out)

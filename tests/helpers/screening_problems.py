@@ -16,8 +16,12 @@ from fastsbl.screening import rule_names
 from fastsbl.screening.problem import DualProblem
 from fastsbl.screening.rules import find_rules
 
-STATIC = tuple(name for name in rule_names() if find_rules(name)[0].name == name and not find_rules(name)[0].dynamic)
-DYNAMIC = tuple(name for name in rule_names() if find_rules(name)[0].name == name and find_rules(name)[0].dynamic)
+STATIC = tuple(
+    name for name in rule_names() if find_rules(name)[0].name == name and not find_rules(name)[0].dynamic
+)
+DYNAMIC = tuple(
+    name for name in rule_names() if find_rules(name)[0].name == name and find_rules(name)[0].dynamic
+)
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,9 @@ def draw(rng) -> Problem:
     if free.shape[1] and not positive:
         inner = y - free @ np.linalg.lstsq(free, y, rcond=None)[0]
     rho = exact.T @ inner
-    ratios = np.where((weights > 0) & (norms > 0), (rho if positive else np.abs(rho)) / np.where(weights > 0, weights, 1), 0)
+    ratios = np.where(
+        (weights > 0) & (norms > 0), (rho if positive else np.abs(rho)) / np.where(weights > 0, weights, 1), 0
+    )
     top = float(ratios.max(initial=0.0))
     if not top > 1e-8 * np.linalg.norm(y) * norms.max():
         top = float(np.linalg.norm(y) * norms.max())
@@ -214,7 +220,7 @@ def judge(problem, solution, rejected):
     slack = reference.decide(
         exact, problem.y, problem.limits, found, start=solution.coef, positive=problem.positive
     )
-    return found[slack <= 1e-25]
+    return found[slack <= 1e-30]
 
 
 def examine(seed, totals=None, rules=None):
