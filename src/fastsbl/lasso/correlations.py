@@ -47,6 +47,30 @@ class Correlations:
         self._found = np.empty(norms.size, dtype=np.intp)
         self.add(y, products)
 
+    @property
+    def basis(self) -> FloatArray:
+        """The directions, as rows."""
+        return self._basis[: self.count]
+
+    @property
+    def products(self) -> FloatArray:
+        """``Phi' q_k`` in row k."""
+        return self._products
+
+    @property
+    def rest(self) -> FloatArray:
+        """Upper bound on the norm of what the directions leave of each column."""
+        return self._rest
+
+    @property
+    def error(self) -> float:
+        """Bound on the rounding of one column's products, per unit of its norm."""
+        return float(np.linalg.norm(self._errors[: self.count]))
+
+    def product_error(self, a: FloatArray, perpendicular: float) -> float:
+        """Bound on the rounding of ``Phi' r`` for r with these coordinates, per unit of norm."""
+        return float(np.abs(a) @ self._errors[: self.count]) + self.slack * (float(np.linalg.norm(a)) + perpendicular)
+
     def split(self, r: FloatArray) -> tuple[FloatArray, float]:
         """Coordinates of r in the basis, and the length of what is left."""
         basis = self._basis[: self.count]
@@ -89,7 +113,7 @@ class Correlations:
         """Features (not in ``skip``) for which ``|phi_i' r| < limits_i`` cannot be shown without reading them."""
         a, perpendicular = self.split(r)
         k = self.count
-        error = float(np.abs(a) @ self._errors[:k]) + self.slack * (float(np.linalg.norm(a)) + perpendicular)
+        error = self.product_error(a, perpendicular)
         found = _kernels.exceeding_bounds(
             self._products, a, k, self._rest, perpendicular, self.norms, error, limits, skip, self._found, positive
         )

@@ -15,7 +15,7 @@ from fastsbl.lasso.working_set import WorkingSet, widest
 from fastsbl.screening.problem import DualProblem, PrimalPoint
 from fastsbl.screening.rules import Rule
 
-__all__ = ["KnownLimits", "solve_working_set"]
+__all__ = ["KnownLimits", "solve_working_set", "take_first"]
 
 _FIRST = 64
 
@@ -45,7 +45,7 @@ def solve_working_set(
         masks = [rule.test(problem, point if rule.dynamic else None) for rule in rules]
         rejected = np.logical_or.reduce([mask.rejected for mask in masks])
         shares = {mask.rule: mask.share for mask in masks}
-    _take_first(working_set, problem, rejected, start)
+    take_first(working_set, problem, rejected, start)
     history: list[dict[str, Any]] = []
     target = tol * 0.5 * float(y @ y)
     known, epochs = KnownLimits(limits), 0
@@ -87,7 +87,7 @@ def solve_working_set(
     return Answer(working_set.coefficients(), epochs, history)
 
 
-def _take_first(working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray) -> None:
+def take_first(working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray) -> None:
     """Begin with the given coefficients, the unpenalised columns and those whose limit is nearest."""
     limits, norms = problem.limits, problem.norms
     usable = np.isfinite(limits) & (norms > 0)

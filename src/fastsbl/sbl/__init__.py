@@ -1,0 +1,7 @@
+"""Sparse Bayesian learning: the outer loop over weighted lasso problems, its evidence and its posterior."""
+
+from fastsbl.sbl.evidence import loss, sbl_lambda_max
+from fastsbl.sbl.fit import fit_sbl
+from fastsbl.sbl.result import Certificate, Posterior, SBLResult
+
+__all__ = ["Certificate", "Posterior", "SBLResult", "fit_sbl", "loss", "sbl_lambda_max"]

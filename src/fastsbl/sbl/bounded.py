@@ -1,0 +1,356 @@
+"""Inner problems at the cost of a few columns: solve on the columns in hand, certify the rest by bounds.
+
+After the first inner problem most features are provably out of the running: a lower bound on their weight
+exceeds an upper bound on their correlation with the residual. How far the residual and the model may move
+before that proof expires is known in advance (see `Look`), so most outer iterations look at a handful of
+features and do not touch the dictionary at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
+from fastsbl.lasso.certified import CertifiedLasso
+from fastsbl.lasso.correlations import Correlations
+from fastsbl.lasso.scalar import KnownLimits, take_first
+from fastsbl.lasso.working_set import WorkingSet
+from fastsbl.sbl import _kernels
+from fastsbl.sbl.inner import InnerResult
+from fastsbl.sbl.model import SupportModel
+from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.rules import Rule
+
+__all__ = ["BoundedInner"]
+
+_RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
+
+
+class Look:
+    """What was known of all features when they were last looked at, and how long it stays useful.
+
+    Attributes
+    ----------
+    residual, model, active
+        Where the iteration stood; ``active`` are the model's features as positions in the working set.
+    upper, lower : arrays of shape (n,)
+        Bounds on ``|phi_i' r|`` from above and on ``u_i`` from below, there.
+    factor : float
+        ``u_i >= lower_i / factor`` for the present model, see `move_to`.
+    danger : int array or None
+        If set, all features outside the working set that could violate while `covers` holds.
+    """
+
+    def __init__(self, residual: FloatArray, model: SupportModel, active: IndexArray, upper: FloatArray, lower: FloatArray) -> None:
+        self.residual = residual
+        self.model = model
+        self.active = active
+        self.upper = upper
+        self.lower = lower
+        self.factor = 1.0
+        self.danger: IndexArray | None = None
+        self.rows: Array | None = None
+        self._drift = self._widening = 0.0
+
+    def move_to(self, model: SupportModel, active: IndexArray, working_set: WorkingSet) -> None:
+        """Bound how much the model has grown: S_new <= m S_here gives u_new >= u_here / sqrt(m)."""
+        before = np.zeros(working_set.size)
+        before[self.active] = self.model.gamma
+        growth = np.maximum(model.gamma - before[active], 0.0)
+        grown = growth > 0
+        if not grown.any():
+            self.factor = 1.0
+            return
+        products = working_set.gram[np.ix_(self.active, active[grown])]
+        left, x = self.model.split(model.rows[grown], products)
+        root = np.sqrt(growth[grown])
+        square = (left @ left.T + x.T @ x) * root[:, None] * root
+        self.factor = float(np.sqrt(1.0 + np.linalg.norm(square))) * (1.0 + _RELATIVE)
+
+    def guard(self, danger: IndexArray, rows: Array, drift: float, widening: float) -> None:
+        """State that only ``danger`` (with columns ``rows``) can violate within this room."""
+        self.danger, self.rows = danger, rows
+        self._drift, self._widening = drift, widening
+
+    def drift(self, residual: FloatArray) -> float:
+        """How far the residual has moved."""
+        return float(np.linalg.norm(residual - self.residual))
+
+    def covers(self, residual: FloatArray) -> bool:
+        """Whether nothing outside ``danger`` can violate at this residual and the present model."""
+        return self.danger is not None and self.factor <= self._widening and self.drift(residual) <= self._drift
+
+
+class BoundedInner:
+    """The inner problems of one fit, real data and one target.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        Dictionary, target, norms and ``Phi' y``; its limits are not used.
+    y : array of shape (N,)
+        The target.
+    lam : float
+        Noise variance.
+    rules : tuple of Rule
+        Screening rules, run whenever all features are looked at.
+    """
+
+    most_guarded = 0.08
+    """Largest share of features that setting a guard may evaluate exactly."""
+
+    rooms = ((8.0, 1.1), (4.0, 1.06), (2.0, 1.05), (2.0, 1.03))
+    """How far a guard lets the residual (in last steps) and the model (as a factor on weights) move: first choice first."""
+
+    def __init__(self, problem: DualProblem, y: FloatArray, lam: float, rules: tuple[Rule, ...]) -> None:
+        self.problem = problem
+        self.y = y
+        self.lam = lam
+        self.rules = rules
+        self.phi = problem.dictionary
+        self.ws = WorkingSet(self.phi, y)
+        self.correlations = Correlations(self.phi, y, problem.correlations, problem.norms, problem.slack)
+        self.loop = CertifiedLasso(self.ws, self.correlations, positive=problem.positive)
+        n = problem.norms.size
+        self._upper, self._lower, self._found = np.empty(n), np.empty(n), np.empty(n, dtype=np.intp)
+        self.look: Look | None = None
+        self.residual = y
+        self._shares: dict[str, float] = {}
+        self._singles = 0
+        self._rejected: BoolArray | None = None
+
+    # -- the interface of an inner solver ---------------------------------------------------------
+    def first(self, weights: FloatArray) -> InnerResult:
+        """Solve with all weights known."""
+        limits = self.lam * weights
+        limits[self.problem.norms == 0.0] = np.inf
+        problem = self.problem.with_limits(limits)
+        known = KnownLimits(limits)
+        self._shares, self._singles = {}, 0
+        rejected: BoolArray | None = None
+        for rule in self.rules:
+            mask = rule.test(problem)
+            self._shares[mask.rule] = mask.share
+            rejected = mask.rejected if rejected is None else rejected | mask.rejected
+        if problem.target_is_feasible:
+            return InnerResult(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), self.y, 0.0, 0.0, dict(self._shares), 0)
+        take_first(self.ws, problem, rejected, np.zeros_like(limits))
+        seen = 0
+        while True:
+            found = self.loop.step(known, rejected, batch=max(64, self.ws.size))
+            self._singles += found.checked
+            if found.violators == 0:
+                break
+            if self.loop.last_full is not None and self.loop.full_reads > seen:
+                seen = self.loop.full_reads
+                point = PrimalPoint(*self.loop.last_full, found.penalty)
+                for rule in self.rules:
+                    if rule.dynamic:
+                        mask = rule.test(problem, point)
+                        self._shares[mask.rule] = mask.share
+                        rejected = mask.rejected if rejected is None else rejected | mask.rejected
+        self.residual = found.residual
+        return self._result(found.residual)
+
+    def next(self, model: SupportModel, active: IndexArray, weights: FloatArray) -> InnerResult:
+        """Solve with the weights of ``model``, whose features are at ``active`` in the working set."""
+        ws = self.ws
+        ws.limits[:] = np.inf
+        ws.limits[active] = self.lam * weights
+        self._shares, self._singles = {}, 0
+        if self.look is not None:
+            self.look.move_to(model, active, ws)
+        evaluated = False
+        while True:
+            ws.solve(positive=self.problem.positive)
+            residual = ws.residual()
+            if self.look is not None and self.look.covers(residual):
+                more = self._check_guarded(model, residual, self.look)
+            else:
+                more = self._check_all(model, residual, again=evaluated)
+                evaluated = True
+            if not more:
+                break
+        if evaluated:
+            self._remember(model, active, residual)
+        self.residual = residual
+        return self._result(residual)
+
+    def active_columns(self, active: IndexArray) -> tuple[IndexArray, Array, Array]:
+        """Column numbers, columns (as rows) and Gram matrix at positions of the working set."""
+        ws = self.ws
+        return ws.index[active], ws.rows(active), ws.gram[np.ix_(active, active)]
+
+    def finish(self, model: SupportModel, active: IndexArray) -> float:
+        """Look at every feature once more, with one whole read: the largest |phi_i'r|/(lam u_i) outside the support.
+
+        Features that the bounds clear are below 1 and are not evaluated.
+        """
+        residual = self.ws.residual()
+        products = self.phi.correlate(residual)
+        self.correlations.add(residual, products)
+        self._bound(model, residual)
+        upper = self._size(products) + self.problem.slack * self.problem.norms * float(np.linalg.norm(residual))
+        doubtful = (upper >= self.lam * self._lower * (1.0 - _RELATIVE)) & (self.problem.norms > 0)
+        doubtful[self.ws.index[active]] = False
+        index = np.flatnonzero(doubtful)
+        worst = 0.0
+        for low in range(0, index.size, 4096):
+            rows = np.ascontiguousarray(self.phi.columns(index[low : low + 4096]).T)
+            worst = max(worst, float(np.max(self._size(rows @ residual) / (self.lam * model.weights(rows)))))
+        return worst
+
+    # -- looking at features -----------------------------------------------------------------------
+    def _result(self, residual: FloatArray) -> InnerResult:
+        ws = self.ws
+        used = ws.support()
+        theta, limits = ws.theta[used].copy(), ws.limits[used]
+        penalty = float(np.abs(theta) @ limits)
+        active = np.isfinite(ws.limits) & (ws.limits > 0)
+        size = ws.g[active] if self.problem.positive else np.abs(ws.g[active])
+        ratio = float(np.max(size / ws.limits[active], initial=0.0))
+        squared, fit = float(residual @ residual), float(residual @ self.y)
+        t = min(1.0, 1.0 / ratio) if ratio > 0 else 1.0
+        gap = max(0.5 * squared + penalty - t * fit + 0.5 * t * t * squared, 0.0)
+        return InnerResult(used, theta, limits / self.lam, residual, penalty, gap, dict(self._shares), self._singles)
+
+    def _size(self, values: FloatArray) -> FloatArray:
+        return values if self.problem.positive else np.abs(values)
+
+    def _wake(self, model: SupportModel, lower: FloatArray, factor: float) -> bool:
+        """Let idle columns in hand take part again if they violate their limit."""
+        ws = self.ws
+        idle = np.flatnonzero(ws.idle())
+        bound = self.lam / factor * lower[ws.index[idle]]
+        over = idle[self._size(ws.g[idle]) > bound * (1.0 - _RELATIVE)]
+        if over.size == 0:
+            return False
+        self._singles += over.size
+        weights = model.weights(ws.rows(over))
+        if lower is self._lower:
+            lower[ws.index[over]] = weights
+        limits = self.lam * weights
+        wake = self._size(ws.g[over]) > limits * (1.0 + 1e-12)
+        ws.limits[over[wake]] = limits[wake]
+        return bool(wake.any())
+
+    def _check_guarded(self, model: SupportModel, residual: FloatArray, look: Look) -> bool:
+        """Look at the columns in hand and those in danger; whether any joined."""
+        ws = self.ws
+        if self._wake(model, look.lower, look.factor):
+            return True
+        assert look.danger is not None and look.rows is not None
+        if look.danger.size == 0:
+            return False
+        values = self._size(look.rows @ residual)
+        over = values >= self.lam * look.lower[look.danger] / look.factor * (1.0 - _RELATIVE)
+        over &= ws.position[look.danger] < 0
+        return bool(over.any()) and self._join(model, look.danger[over], look.rows[over], values[over])
+
+    def _join(self, model: SupportModel, index: IndexArray, rows: Array, values: FloatArray) -> bool:
+        """Evaluate features singly and take in those that violate; their exact weights are kept."""
+        self._singles += index.size
+        weights = model.weights(rows)
+        violate = values > self.lam * weights * (1.0 + 1e-12)
+        self.ws.add(index[violate], self.lam * weights[violate])
+        self._exact = weights
+        return bool(violate.any())
+
+    def _bound(self, model: SupportModel, residual: FloatArray) -> None:
+        """Bounds on all correlations and weights, from the products in memory."""
+        seen = self.correlations
+        k = seen.count
+        basis = seen.basis
+        a, perpendicular = seen.split(residual)
+        inside = basis @ model.scaled.T  # Q'B, k x s
+        outside = model.scaled - inside.T @ basis  # rows: what Q leaves of B
+        factor, failed = dpotrf(self.lam * np.eye(k) + inside @ inside.T, lower=1, clean=1)
+        assert not failed
+        inner = dtrtri(factor, lower=1)[0]
+        across = np.zeros((k, k))
+        widest, across_norm = self.lam, 0.0
+        if model.size:
+            shrunk = inner @ inside  # L^-1 Q'B
+            remaining = np.eye(model.size) - shrunk.T @ shrunk  # I - B'Q S_QQ^-1 Q'B
+            gram = outside @ outside.T
+            values, vectors = np.linalg.eigh(gram)
+            half = vectors * np.sqrt(np.maximum(values, 0.0))  # gram = half half'
+            widest += max(float(np.linalg.eigvalsh(half.T @ remaining @ half)[-1]), 0.0)
+            widest += 1e-12 * float(np.trace(gram)) + 1e-15 * float(np.trace(model.inner))
+            long = half.T @ (shrunk.T @ inner)  # z* has the length of this times c
+            across_square = long.T @ long
+            values, vectors = np.linalg.eigh(across_square)
+            across = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+            across_norm = float(np.sqrt(max(values[-1], 0.0)))
+        _kernels.bound_features(
+            seen.products, k, a, seen.rest, perpendicular, seen.product_error(a, perpendicular), inner, np.ascontiguousarray(across),
+            across_norm, widest, self.lam, seen.error, self.problem.norms,
+            self.problem.positive, self._upper, self._lower,
+        )  # fmt: skip
+
+    def _doubtful(self, skip: IndexArray, drift: float = 0.0, widening: float = 1.0 + _RELATIVE) -> IndexArray:
+        found = _kernels.over_limit(self._upper, self._lower, self.problem.norms, self.lam, drift, widening, skip, self._found)
+        return self._found[:found].copy()
+
+    def _check_all(self, model: SupportModel, residual: FloatArray, *, again: bool) -> bool:
+        """Look at every feature through bounds and read those in doubt; whether any joined."""
+        ws, phi = self.ws, self.phi
+        exact = self._lower.copy() if again else None  # the model is that of the last look: its bounds still hold
+        self._bound_well(model, residual, exact)
+        if self._wake(model, self._lower, 1.0):
+            return True
+        doubtful = self._doubtful(ws.position)
+        if doubtful.size == 0:
+            return False
+        if not phi.cheap_columns or doubtful.size > self.loop.full_pass_share * phi.n_features:
+            products = phi.correlate(residual)
+            self.correlations.add(residual, products)
+            self._bound_well(model, residual, exact)
+            error = self.problem.slack * float(np.linalg.norm(residual))
+            np.minimum(self._upper, self._size(products) + error * self.problem.norms, out=self._upper)
+            doubtful = self._doubtful(ws.position)
+        joined = False
+        for low in range(0, doubtful.size, 4096):
+            part = doubtful[low : low + 4096]
+            rows = np.ascontiguousarray(phi.columns(part).T)
+            values = self._size(rows @ residual)
+            self._upper[part] = values
+            over = values >= self.lam * self._lower[part] * (1.0 - _RELATIVE)
+            if over.any():
+                joined |= self._join(model, part[over], rows[over], values[over])
+                self._lower[part[over]] = self._exact
+        return joined
+
+    def _bound_well(self, model: SupportModel, residual: FloatArray, exact: FloatArray | None) -> None:
+        """The best of three bounds: from products in memory, from the last look, from this iteration."""
+        self._bound(model, residual)
+        if self.look is not None:
+            np.maximum(self._lower, self.look.lower / self.look.factor, out=self._lower)
+            np.minimum(self._upper, self.look.upper + self.look.drift(residual) * self.problem.norms, out=self._upper)
+        if exact is not None:
+            np.maximum(self._lower, exact, out=self._lower)
+
+    def _remember(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> None:
+        """Keep this look at all features, with room for the coming steps if only few are then in danger.
+
+        Features that bounds do not clear within that room are evaluated exactly, once.
+        """
+        step = float(np.linalg.norm(residual - self.residual))
+        self._upper[self.ws.index] = self._size(self.ws.g)
+        outside = np.full(self.phi.n_features, -1)
+        outside[self.ws.index[active]] = 0
+        for share, widening in self.rooms:
+            drift = share * step
+            index = self._doubtful(outside, drift, widening)
+            if index.size <= self.most_guarded * self.phi.n_features:
+                rows = np.ascontiguousarray(self.phi.columns(index).T)
+                self._singles += index.size
+                self._upper[index] = self._size(rows @ residual)
+                self._lower[index] = model.weights(rows)
+                reach = (self._upper[index] + self.problem.norms[index] * drift) * widening
+                danger = reach >= self.lam * self._lower[index] * (1.0 - _RELATIVE)
+                self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())
+                self.look.guard(index[danger], rows[danger], drift, widening)
+                return
+        self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())

@@ -1,0 +1,300 @@
+"""`fit_sbl`: the outer loop of sparse Bayesian learning."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from fastsbl._base.checks import check_choice, check_flag, check_positive_number, check_target, check_weights, check_whole_number
+from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl._base.warnings import ConditioningWarning, ConvergenceWarning
+from fastsbl.dictionary import Dictionary, as_dictionary
+from fastsbl.lasso.block import solve_blocks
+from fastsbl.lasso.solve import SOLVERS
+from fastsbl.sbl.bounded import BoundedInner
+from fastsbl.sbl.evidence import largest_variance, loss_of
+from fastsbl.sbl.exact import ExactInner
+from fastsbl.sbl.inner import InnerResult
+from fastsbl.sbl.model import SupportModel
+from fastsbl.sbl.result import SBLResult
+from fastsbl.screening.problem import DualProblem, magnitudes
+from fastsbl.screening.rules import LAM_ZERO, Rule, find_rules
+
+__all__ = ["Settings", "Start", "fit_sbl", "run"]
+
+_MOST_EPOCHS = 200_000
+
+
+class Inner(Protocol):
+    """Solves the weighted lasso of each outer iteration."""
+
+    def first(self, weights: FloatArray) -> InnerResult:
+        """Solve with given weights."""
+
+    def next(self, model: SupportModel, active: IndexArray, weights: FloatArray) -> InnerResult:
+        """Solve with the weights of a model."""
+
+    def active_columns(self, active: IndexArray) -> tuple[IndexArray, Array, Array]:
+        """Column numbers, columns (as rows) and Gram matrix of the active features."""
+
+    def finish(self, model: SupportModel, active: IndexArray) -> float:
+        """Look at every feature once more: the largest |phi_i'r|/(lam u_i) of a feature with gamma = 0."""
+
+
+class Settings:
+    """Checked options of a fit."""
+
+    def __init__(
+        self,
+        *,
+        init: Any = "null",
+        screening: Any = "holder",
+        bounds: Any = True,
+        solver: Any = "working-set",
+        positive: Any = False,
+        threshold: Any = 0.0,
+        tol: Any = 1e-4,
+        max_iter: Any = 1000,
+        inner_tol: Any = 1e-8,
+        callback: Callable[[dict[str, Any]], object] | None = None,
+    ) -> None:
+        self.rules: tuple[Rule, ...] = find_rules(screening)
+        self.bounds = check_flag(bounds, "bounds")
+        self.solver = check_choice(solver, "solver", tuple(SOLVERS))
+        self.positive = check_flag(positive, "positive")
+        if isinstance(init, str):
+            check_choice(init, "init", ("null", "unit"))
+        self.init = init
+        if threshold != 0.0:
+            threshold = check_positive_number(threshold, "threshold")
+            if threshold >= 1.0:
+                raise ValueError(f"threshold must be below 1, since it is relative to the largest gamma, got {threshold!r}")
+        self.threshold = float(threshold)
+        self.tol = check_positive_number(tol, "tol")
+        self.max_iter = check_whole_number(max_iter, "max_iter")
+        self.inner_tol = check_positive_number(inner_tol, "inner_tol")
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+        self.callback = callback
+
+
+class Start:
+    """What fits on one dictionary and target share: norms and products."""
+
+    def __init__(self, phi: Dictionary, y: Array, positive: bool, products: tuple[FloatArray, Array] | None = None) -> None:
+        norms, correlations = phi.norms_and_correlations(y) if products is None else products
+        self.problem = DualProblem(phi, y, norms, positive=positive, norms=norms, correlations=correlations)
+        self.lambda_max = largest_variance(correlations, norms, y)
+
+
+def fit_sbl(
+    dictionary: Any,
+    y: Any,
+    lam: Any,
+    *,
+    init: Any = "null",
+    screening: str | None = "holder",
+    bounds: bool = True,
+    solver: str = "working-set",
+    positive: bool = False,
+    threshold: float = 0.0,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    inner_tol: float = 1e-8,
+    callback: Callable[[dict[str, Any]], object] | None = None,
+) -> SBLResult:
+    """Fit a sparse Bayesian model ``y = Phi theta + noise`` with ``theta_i ~ N(0, gamma_i)`` by evidence maximisation.
+
+    Minimises ``log|S| + y' S^-1 y``, ``S = lam I + Phi diag(gamma) Phi'``, as a sequence of weighted lasso problems,
+    each solved exactly and certified on all features.
+
+    Parameters
+    ----------
+    dictionary : array-like, sparse matrix, operator or Dictionary of shape (N, n)
+        Phi.
+    y : array of shape (N,) or (N, L)
+        The target; L targets share one gamma, and so one support.
+    lam : float
+        Noise variance.
+    init : {"null", "unit"} or array of shape (n,)
+        First weights u: "null" starts from gamma = 0 (the fit then scales with y and with each column),
+        "unit" is the paper's u = 1, an array is used as it is.
+    screening : str or None
+        Safe rule used in each inner problem, as in `solve_weighted_lasso`. The answer is the same with all.
+    bounds : bool
+        Certify most features by bounds instead of computing their weight and correlation. The answer is the
+        same without, at many times the cost.
+    solver : {"working-set", "cd", "cvxpy"}
+        Solver of the inner problems.
+    positive : bool
+        Whether theta >= 0.
+    threshold : float
+        At the end, drop features whose ``gamma_i ||phi_i||^2`` is at most this share of the largest (0 keeps all).
+    tol : float
+        Stop once no ``gamma_i ||phi_i||^2`` changes by more than this share of the largest, and every feature
+        has been checked.
+    max_iter : int
+        Most outer iterations.
+    inner_tol : float
+        Relative duality gap of inner problems that are not solved exactly ("cd", "cvxpy", several targets, complex).
+    callback : callable, optional
+        Called with each record of the history.
+
+    Returns
+    -------
+    SBLResult
+        Coefficients, gamma, posterior, certificate and history.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastsbl.sbl import fit_sbl
+    >>> rng = np.random.default_rng(0)
+    >>> phi = rng.standard_normal((50, 200))
+    >>> y = 3 * phi[:, 7] - 2 * phi[:, 42] + 0.1 * rng.standard_normal(50)
+    >>> result = fit_sbl(phi, y, lam=0.01)
+    >>> result.support
+    array([ 7, 42])
+    >>> result.coef[result.support].round(1)
+    array([ 3., -2.])
+    """
+    settings = Settings(
+        init=init, screening=screening, bounds=bounds, solver=solver, positive=positive, threshold=threshold, tol=tol,
+        max_iter=max_iter, inner_tol=inner_tol, callback=callback,
+    )  # fmt: skip
+    phi = as_dictionary(dictionary).metered()
+    target = check_target(y, phi.n_samples)
+    lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
+    start = Start(phi, target, settings.positive)
+    return run(start, target, lam, settings)
+
+
+def run(start: Start, y: Array, lam: float, settings: Settings) -> SBLResult:
+    """Run the outer loop to its end at one noise variance."""
+    clock = time.perf_counter()
+    problem = start.problem
+    phi = problem.dictionary
+    passes = phi.passes
+    complex_data = phi.is_complex or np.iscomplexobj(y)
+    if settings.positive and (complex_data or y.ndim == 2):
+        raise ValueError("positive=True needs a real dictionary and one real target")
+    scale = float(np.vdot(y, y).real)
+    if 0 < lam < 1e-13 * scale:
+        warnings.warn(
+            f"lam={lam:.3g} is below 1e-13 ||y||^2: the model's covariance is singular to double precision, and weights "
+            "and gamma lose their digits; use a larger lam",
+            ConditioningWarning,
+            stacklevel=3,
+        )
+    inner = _make_inner(problem, y, lam, settings, complex_data)
+    norms = problem.norms
+    history: list[dict[str, Any]] = []
+    gamma_before: dict[int, float] = {}
+    first_weights = _first_weights(settings.init, norms, lam)
+    found = inner.first(first_weights)
+    converged, change = False, np.inf
+    root_targets = np.sqrt(1.0 if y.ndim == 1 else y.shape[1])
+    for iteration in range(1, settings.max_iter + 1):
+        index, rows, gram = inner.active_columns(found.active)
+        gamma = magnitudes(found.theta) / (root_targets * found.weights)
+        model = SupportModel(rows, gram, gamma, lam)
+        value = loss_of(model, y, found.residual, found.theta)
+        contributions = gamma * norms[index] ** 2
+        change = _change(index, contributions, gamma_before)
+        gamma_before = dict(zip(index.tolist(), contributions.tolist(), strict=True))
+        history.append(
+            {
+                "iteration": iteration,
+                "loss": value,
+                "gap": found.gap,
+                "support": int(index.size),
+                "change": change,
+                "rejected": found.rejected,
+                "singles": found.singles,
+                "passes": phi.passes - passes,
+                "seconds": time.perf_counter() - clock,
+            }
+        )
+        if settings.callback is not None:
+            settings.callback(history[-1])
+        settled = change <= settings.tol
+        if index.size == 0:
+            settled = lam >= start.lambda_max  # gamma = 0 is a fixed point; below, the next weights let features in
+        if settled:
+            outside = inner.finish(model, found.active)
+            converged = outside <= 1.0 + settings.tol
+            if converged:
+                break
+        if iteration < settings.max_iter:
+            found = inner.next(model, found.active, model.weights(rows, gram))
+    if not converged:
+        warnings.warn(
+            f"fit_sbl stopped after {iteration} outer iterations: gamma still changes by {change:.2g} of its largest value "
+            f"(tol={settings.tol:g}), and the largest |phi_i'r|/(lam u_i) of a feature outside is {inner.finish(model, found.active):.6g} "
+            "(at most 1 at a fixed point); raise max_iter",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return _result(start, y, lam, settings, index, gamma, model, found, value, converged, history, phi.passes - passes)
+
+
+def _make_inner(problem: DualProblem, y: Array, lam: float, settings: Settings, complex_data: bool) -> Inner:
+    vector_valued = complex_data or y.ndim == 2
+    if settings.solver == "working-set" and settings.bounds and not vector_valued:
+        return BoundedInner(problem, y, lam, settings.rules)
+    solver = SOLVERS[settings.solver]
+    if vector_valued:
+        if settings.solver == "cd":
+            raise ValueError("solver='cd' takes real data and one target; use solver='working-set'")
+        if settings.solver == "working-set":
+            solver = solve_blocks
+    return ExactInner(problem, y, lam, settings.rules, solver, settings.inner_tol, _MOST_EPOCHS)
+
+
+def _first_weights(init: Any, norms: FloatArray, lam: float) -> FloatArray:
+    if isinstance(init, str):
+        return np.where(norms > 0, 1.0, 0.0) if init == "unit" else norms / np.sqrt(lam)
+    weights = check_weights(init, norms.size)
+    if ((weights == 0) & (norms > 0)).any():
+        raise ValueError("init must be above 0 for every column that is not zero: a weight of 0 belongs to an infinite gamma")
+    return weights
+
+
+def _change(index: IndexArray, values: FloatArray, before: dict[int, float]) -> float:
+    """Largest change of any feature's contribution, relative to the largest now."""
+    if index.size == 0:
+        return 0.0 if not before else np.inf
+    moved = max((abs(value - before.get(i, 0.0)) for i, value in zip(index.tolist(), values.tolist(), strict=True)), default=0.0)
+    here = set(index.tolist())
+    gone = max((value for i, value in before.items() if i not in here), default=0.0)
+    return max(moved, gone) / float(values.max())
+
+
+def _result(
+    start: Start, y: Array, lam: float, settings: Settings, index: IndexArray, gamma: FloatArray, model: SupportModel,
+    found: InnerResult, value: float, converged: bool, history: list[dict[str, Any]], passes: float,
+) -> SBLResult:  # fmt: skip
+    phi, norms = start.problem.dictionary, start.problem.norms
+    theta, residual = found.theta, found.residual
+    if settings.threshold > 0.0 and index.size:
+        contributions = gamma * norms[index] ** 2
+        keep = contributions > settings.threshold * contributions.max()
+        if not keep.all():
+            index, gamma = index[keep], gamma[keep]
+            rows = model.rows[keep]
+            model = SupportModel(rows, rows.conj() @ rows.T, gamma, lam)
+            theta = model.posterior_mean(y)
+            residual = y - rows.T @ theta
+            value = loss_of(model, y, residual, theta)
+    coef = np.zeros((norms.size, *y.shape[1:]), dtype=found.theta.dtype)
+    coef[index] = theta
+    full_gamma = np.zeros(norms.size)
+    full_gamma[index] = gamma
+    return SBLResult(
+        coef=coef, gamma=full_gamma, lam=lam, loss=value, converged=converged, n_iter=len(history), passes=passes,
+        history=history, residual=residual, _dictionary=phi, _y=y,
+    )  # fmt: skip

@@ -1,0 +1,102 @@
+"""The Gaussian model with its few active features: S = lam I + B B', seen from the support alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from fastsbl._base.types import Array, FloatArray
+
+__all__ = ["SupportModel"]
+
+
+class SupportModel:
+    """``S = lam I + Phi_A diag(gamma_A) Phi_A^H`` for the features A with gamma > 0.
+
+    Parameters
+    ----------
+    rows : array of shape (s, N)
+        The columns of A, as rows.
+    gram : array of shape (s, s)
+        ``Phi_A^H Phi_A``.
+    gamma : array of shape (s,)
+        Prior variances, above 0.
+    lam : float
+        Noise variance.
+    """
+
+    def __init__(self, rows: Array, gram: Array, gamma: FloatArray, lam: float) -> None:
+        self.rows = rows
+        self.gamma = gamma
+        self.lam = lam
+        self.root = np.sqrt(gamma)
+        self.scaled = self.root[:, None] * rows  # B^T
+        inner = self.root[:, None] * gram * self.root
+        self.inner = inner
+        self._potrf, self._potrs = get_lapack_funcs(("potrf", "potrs"), (inner,)) if inner.size else (None, None)
+        self._factor = self._factorize(inner)
+
+    def _factorize(self, inner: Array) -> Array:
+        size = inner.shape[0]
+        if size == 0:
+            return inner
+        assert self._potrf is not None
+        shift = self.lam
+        for _ in range(60):
+            factor, failed = self._potrf(inner + shift * np.eye(size), lower=1, clean=1)
+            if not failed:
+                return np.asarray(factor)
+            shift = 2.0 * shift + 4e-16 * float(np.trace(inner).real)  # any x keeps the formulas valid bounds
+        raise np.linalg.LinAlgError("the model's Gram matrix is not finite")
+
+    @property
+    def size(self) -> int:
+        """Active features."""
+        return int(self.gamma.size)
+
+    def solve(self, right: Array) -> Array:
+        """``(lam I + B^H B)^-1 right``."""
+        if self.size == 0:
+            return right
+        assert self._potrs is not None
+        return np.asarray(self._potrs(self._factor, right, lower=1)[0])
+
+    def log_det(self, n_samples: int) -> float:
+        """``log |S|``."""
+        if self.size == 0:
+            return n_samples * float(np.log(self.lam))
+        pivots = np.diag(self._factor).real
+        return (n_samples - self.size) * float(np.log(self.lam)) + 2.0 * float(np.log(pivots).sum())
+
+    def split(self, rows: Array, products: Array | None = None) -> tuple[Array, Array]:
+        """For vectors (as rows): what the active features leave of each, over sqrt(lam), and the coefficients.
+
+        ``products`` is ``Phi_A^H`` times the vectors, if known. The two together are a square root of S^-1:
+        their inner products are ``phi^H S^-1 phi``.
+        """
+        if self.size == 0:
+            return rows / np.sqrt(self.lam), np.zeros((0, rows.shape[0]))
+        if products is None:
+            products = self.rows.conj() @ rows.T
+        x = self.solve(self.root[:, None] * products)
+        return (rows - x.T @ self.scaled) / np.sqrt(self.lam), x
+
+    def weights(self, rows: Array, products: Array | None = None) -> FloatArray:
+        """``u = sqrt(phi^H S^-1 phi)`` of vectors given as rows, in the ridge-residual form."""
+        left, x = self.split(rows, products)
+        squares = np.einsum("ij,ij->i", left.conj(), left).real + np.einsum("ij,ij->j", x.conj(), x).real
+        return np.asarray(np.sqrt(squares))
+
+    def whiten_target(self, y: Array) -> Array:
+        """``lam S^-1 y``: the residual of the posterior mean."""
+        if self.size == 0:
+            return y
+        coefficients = self.solve(self.scaled.conj() @ y)
+        return np.asarray(y - self.scaled.T @ coefficients)
+
+    def posterior_mean(self, y: Array) -> Array:
+        """Posterior mean of the active coefficients."""
+        if self.size == 0:
+            return np.zeros((0, *y.shape[1:]))
+        coefficients = self.solve(self.scaled.conj() @ y)
+        return np.asarray((coefficients.T * self.root).T)

@@ -1,0 +1,221 @@
+"""What a fit returns, and what can be asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fastsbl._base.checks import as_numbers
+from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl.dictionary import Dictionary, as_dictionary
+from fastsbl.sbl.evidence import evidence_of
+from fastsbl.sbl.model import SupportModel
+from fastsbl.screening.problem import magnitudes
+
+__all__ = ["Certificate", "Posterior", "SBLResult"]
+
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far each feature with gamma = 0 is from entering, on the full dictionary.
+
+    Attributes
+    ----------
+    ratio : array of shape (n,)
+        ``|phi_i' r| / (lam u_i)`` with r the residual (for groups and several targets, norms): at most 1 at a
+        fixed point; a feature with gamma = 0 would enter above 1, one with gamma > 0 is at 1.
+    largest_outside : float
+        The largest ratio among features with gamma = 0.
+    largest_error : float
+        The largest ``|ratio - 1|`` among features with gamma > 0: what the iteration has still to go.
+    passes : float
+        Reads of the dictionary this took.
+    """
+
+    ratio: FloatArray = field(repr=False)
+    largest_outside: float
+    largest_error: float
+    passes: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether no feature is about to enter (to one part in a thousand)."""
+        return self.largest_outside <= 1.0 + 1e-3
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The Gaussian posterior of the coefficients at the learned gamma.
+
+    Features with gamma = 0 have zero prior variance, so their coefficient is zero with certainty: the
+    uncertainty about which features belong to the support is not in here.
+
+    Attributes
+    ----------
+    support : int array of shape (s,)
+        Features with gamma > 0.
+    mean : array of shape (s,) or (s, L)
+        Posterior mean on the support.
+    covariance : array of shape (s, s)
+        Posterior covariance on the support, the same for every target.
+    lam : float
+        Noise variance.
+    evidence : float
+        ``log p(y; gamma, lam)``.
+    """
+
+    support: IndexArray
+    mean: Array
+    covariance: Array = field(repr=False)
+    lam: float
+    evidence: float
+    n_features: int
+
+    @property
+    def std(self) -> FloatArray:
+        """Posterior standard deviation on the support."""
+        return np.asarray(np.sqrt(np.diag(self.covariance).real))
+
+    def covariance_of(self, index: Any) -> Array:
+        """Posterior covariance of any features, zero in the rows and columns of those with gamma = 0."""
+        index = np.atleast_1d(np.asarray(index, dtype=np.intp))
+        if ((index < 0) | (index >= self.n_features)).any():
+            raise ValueError(f"index must be column numbers from 0 to {self.n_features - 1}, got {index.min()} to {index.max()}")
+        place = np.full(self.n_features, -1)
+        place[self.support] = np.arange(self.support.size)
+        where = place[index]
+        out = np.zeros((index.size, index.size), dtype=self.covariance.dtype)
+        inside = np.flatnonzero(where >= 0)
+        out[np.ix_(inside, inside)] = self.covariance[np.ix_(where[inside], where[inside])]
+        return out
+
+    def predict(self, X: Any) -> tuple[Array, FloatArray]:
+        """Predictive mean and variance (noise included) for new rows of the dictionary."""
+        rows = as_dictionary(X)
+        if rows.n_features != self.n_features:
+            raise ValueError(f"X must have {self.n_features} columns, got {rows.n_features}")
+        used = rows.columns(self.support) if self.support.size else np.zeros((rows.n_samples, 0))
+        variance = self.lam + np.einsum("ij,jk,ik->i", used, self.covariance, used.conj()).real
+        return used @ self.mean, variance
+
+
+@dataclass(frozen=True)
+class SBLResult:
+    """A sparse Bayesian fit.
+
+    Attributes
+    ----------
+    coef : array of shape (n,) or (n, L)
+        Posterior mean of the coefficients.
+    gamma : array of shape (n,)
+        Prior variances; zero for features out of the model.
+    lam : float
+        Noise variance, given or learned.
+    loss : float
+        ``log|S| + y' S^-1 y`` at gamma.
+    converged : bool
+        Whether gamma settled and every feature was checked.
+    n_iter : int
+        Outer iterations, that is weighted lasso problems.
+    passes : float
+        Reads of the dictionary, as fractions of one whole pass.
+    history : list of dict
+        For each outer iteration: loss, gap, support size, relative change of gamma, share rejected per screening
+        rule, features looked at singly, passes, seconds.
+    """
+
+    coef: Array
+    gamma: FloatArray
+    lam: float
+    loss: float
+    converged: bool
+    n_iter: int
+    passes: float
+    history: list[dict[str, Any]] = field(repr=False)
+    residual: Array = field(repr=False)
+    _dictionary: Dictionary = field(repr=False)
+    _y: Array = field(repr=False)
+    _groups: tuple[IndexArray, ...] | None = field(default=None, repr=False)
+
+    @property
+    def support(self) -> IndexArray:
+        """Features with gamma > 0."""
+        return np.flatnonzero(self.gamma)
+
+    @property
+    def n_targets(self) -> int:
+        """Targets that share gamma."""
+        return 1 if self._y.ndim == 1 else int(self._y.shape[1])
+
+    @property
+    def evidence(self) -> float:
+        """``log p(y; gamma, lam)``."""
+        is_complex = self._dictionary.is_complex or np.iscomplexobj(self._y)
+        return evidence_of(self.loss, self._dictionary.n_samples, self.n_targets, is_complex)
+
+    @cached_property
+    def _model(self) -> SupportModel:
+        rows = self._dictionary.columns(self.support).T
+        return SupportModel(rows, rows.conj() @ rows.T, self.gamma[self.support], self.lam)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Exact weights ``u_i = sqrt(phi_i' S^-1 phi_i)`` of all features, computed when asked for (one read)."""
+        phi, model = self._dictionary, self._model
+        out = np.empty(phi.n_features)
+        step = max(1, _BLOCK // phi.n_samples)
+        for low in range(0, out.size, step):
+            index = np.arange(low, min(low + step, out.size))
+            out[index] = model.weights(phi.columns(index).T)
+        return out
+
+    def posterior(self) -> Posterior:
+        """Posterior of the coefficients: mean, covariance, predictions, evidence."""
+        model = self._model
+        identity = np.eye(model.size)
+        inner = model.solve(identity.astype(model.inner.dtype)) if model.size else identity
+        covariance = self.lam * model.root[:, None] * inner * model.root
+        covariance = 0.5 * (covariance + covariance.conj().T)
+        return Posterior(self.support, self.coef[self.support], covariance, self.lam, self.evidence, self.gamma.size)
+
+    def certificate(self) -> Certificate:
+        """Check every feature with exact weights: how far each is from entering the model (two reads)."""
+        phi = self._dictionary.metered()
+        residual = self._model.whiten_target(self._y)
+        sizes = magnitudes(phi.correlate(residual)) / np.sqrt(self.n_targets)
+        squares = self.weights**2
+        inside = self.gamma > 0
+        if self._groups is not None:
+            sizes, squares, inside = sizes.copy(), squares.copy(), inside.copy()
+            for group in self._groups:
+                sizes[group] = np.linalg.norm(sizes[group])
+                squares[group] = squares[group].sum()
+                inside[group] = inside[group].any()
+        used = squares > 0
+        ratio = np.zeros(sizes.size)
+        ratio[used] = sizes[used] / (self.lam * np.sqrt(squares[used]))
+        return Certificate(
+            ratio,
+            float(np.max(ratio[~inside], initial=0.0)),
+            float(np.max(np.abs(ratio[inside] - 1.0), initial=0.0)),
+            phi.passes + 1.0,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"SBLResult({self.support.size} of {self.gamma.size} features, lam={self.lam:.4g}, loss={self.loss:.6g}, "
+            f"{'converged' if self.converged else 'NOT converged'} in {self.n_iter} iterations, {self.passes:.1f} passes)"
+        )
+
+
+def as_gamma(value: Any, n_features: int, name: str) -> FloatArray:
+    """Check prior variances given by a user."""
+    array = as_numbers(value, name)
+    if array.shape != (n_features,) or array.dtype.kind == "c" or not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"{name} must be {n_features} finite numbers of at least 0, one per column, got shape {array.shape}")
+    return array.astype(np.float64)
