@@ -6,7 +6,7 @@ then exact weights u_i = sqrt(phi_i' S^-1 phi_i), S = lam I + Phi diag(gamma) Ph
 
 gauss: 100 x 1000 standard normal; ar.95: the same with correlation .95 between neighbouring columns; psf:
 784 x 1000 Gaussian spots in a 28 x 28 image, centres uniform, sigma .8 to 2.5. y is 10 columns with
-half-normal coefficients (of both signs but for psf) and noise of .2 of their norm, chosen so that the share of
+half-normal coefficients (of both signs but for psf) and noise of .2 of their norm, so that the share of
 true zeros is that of the first measurements. "W" is a dynamic rule at the answer of the previous outer
 iteration, "10" after ten sweeps of coordinate descent from there.
 
