@@ -1,0 +1,74 @@
+"""How the documentation is built: ``sphinx-build -W -b html docs docs/_build/html``."""
+
+import importlib
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "figures"))
+if importlib.util.find_spec("fastsbl") is None:  # not installed: document the sources beside this folder
+    sys.path.insert(0, str(HERE.parent / "src"))
+
+import screening_regions  # noqa: E402
+
+import fastsbl  # noqa: E402
+
+screening_regions.main(HERE / "figures")
+
+project = "fastsbl"
+author = "the fastsbl developers"
+copyright = author
+version = release = fastsbl.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "figures/*.py", "auto_examples/**/*.ipynb", "auto_examples/*.py"]
+default_role = "py:obj"  # single backquotes in docstrings name Python objects
+
+myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autosummary_ignore_module_all = False  # a module's page lists what its __all__ names, and nothing else
+autosummary_imported_members = True
+autodoc_typehints = "none"  # the docstrings give the types, with shapes
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes are listed once, where the docstring describes them
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(HERE.parent / "examples"),
+    "gallery_dirs": "auto_examples",
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "remove_config_comments": True,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "fastsbl"
+html_show_sourcelink = False
+html_theme_options = {
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_sidebars = {"changelog": [], "get_started": []}
+
+
+def _skip_field_aliases(app, what, name, obj, skip, options):
+    """Leave out "Alias for field number 0" and its like: the docstring of a named tuple lists the fields."""
+    return True if type(obj).__name__ == "_tuplegetter" else skip
+
+
+def setup(app):
+    """Connect what is special to this project."""
+    app.connect("autodoc-skip-member", _skip_field_aliases)
