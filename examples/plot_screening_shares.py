@@ -2,9 +2,9 @@
 How much each rule rejects
 ==========================
 
-The same regression problem is screened at many penalties. The rules that need only the target are strong near
-the largest useful penalty and lose their force quickly. The rules that start from the answer at the next larger
-penalty keep theirs, and of these the Hölder dome keeps most.
+The same regression problem is screened at many penalties. The rules that need only the target are strong
+near the largest useful penalty and lose their force quickly. The rules that start from the answer at the next
+larger penalty keep theirs, and of these the Hölder dome keeps most.
 """
 
 # %%

@@ -81,7 +81,7 @@ def region_polygon(region) -> np.ndarray:
 
 
 def draw_panel(axes, title: str, screening, optimum: np.ndarray, ink: Ink) -> None:
-    """Draw one rule: the feasible set, the target, the optimum, the region, and which features it excludes."""
+    """Draw one rule: the feasible set, the target, the optimum, the region, and what it rejects."""
     axes.fill(*feasible_polygon().T, facecolor=ink.feasible, edgecolor="none", zorder=0)
     along = np.array([-10.0, 10.0])
     for column, weight, rejected in zip(PHI.T, WEIGHTS, screening.rejected, strict=True):
