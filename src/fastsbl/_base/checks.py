@@ -10,6 +10,8 @@ from fastsbl._base.types import Array, FloatArray
 
 def check_positive_number(value: Any, name: str, *, zero: str | None = None) -> float:
     """Return ``value`` as a finite float above zero; ``zero`` says why 0 is refused."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number above 0, got {type(value).__name__}: {value!r}")
     number = float(value)
@@ -47,11 +49,13 @@ def as_numbers(value: Any, name: str) -> Array:
     array = np.asarray(value)
     if array.dtype.kind in "bui":
         return array.astype(np.float64)
-    if array.dtype == np.float16 or array.dtype == np.longdouble:
-        return array.astype(np.float64)
     if array.dtype.kind not in "fc":
         raise TypeError(f"{name} must hold real or complex numbers, got dtype {array.dtype}")
-    return array
+    if array.dtype == np.clongdouble:
+        return array.astype(np.complex128)
+    if array.dtype == np.float16 or array.dtype == np.longdouble:
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def check_target(y: Any, n_samples: int, name: str = "y", *, columns: bool = True) -> Array:
@@ -62,10 +66,12 @@ def check_target(y: Any, n_samples: int, name: str = "y", *, columns: bool = Tru
         raise ValueError(f"{name} must have shape {expected} to match the dictionary's rows, got {array.shape}")
     if array.ndim == 2 and array.shape[1] == 0:
         raise ValueError(f"{name} must have shape {expected} with L >= 1, got {array.shape}")
-    array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    array = np.ascontiguousarray(array, dtype=np.complex128 if array.dtype.kind == "c" else np.float64)
     bad = np.count_nonzero(~np.isfinite(array))
     if bad:
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite values")
+    if float(np.abs(array).max()) > 1e150:
+        raise ValueError(f"{name} must stay below 1e150, since its square is needed, got {np.abs(array).max():.3g}; rescale it")
     return array
 
 

@@ -8,9 +8,10 @@ import numpy as np
 from numba import njit
 
 _RUN = 256
+_SUMS = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def _dot(row, vector):
     total = 0.0
     for low in range(0, vector.shape[0], _RUN):
@@ -22,13 +23,13 @@ def _dot(row, vector):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def dense_dots(rows, vector, out, start, stop):
     for i in range(start, stop):
         out[i] = _dot(rows[i], vector)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def dense_dots_and_squares(rows, vector, out, squares, start, stop):
     for i in range(start, stop):
         total = 0.0
@@ -46,13 +47,13 @@ def dense_dots_and_squares(rows, vector, out, squares, start, stop):
         squares[i] = square
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def dense_dots_some(rows, vector, index, out, start, stop):
     for k in range(start, stop):
         out[k] = _dot(rows[index[k]], vector)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def dense_dots_many(rows, vectors, out, start, stop):
     for i in range(start, stop):
         row = rows[i]
@@ -60,7 +61,7 @@ def dense_dots_many(rows, vectors, out, start, stop):
             out[i, c] = _dot(row, vectors[c])
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def row_major_dots_and_squares(matrix, vector, out, squares, start, stop):
     for low in range(start, stop, 1024):
         high = min(low + 1024, stop)
@@ -74,7 +75,7 @@ def row_major_dots_and_squares(matrix, vector, out, squares, start, stop):
                 squares[i] += value * value
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def sparse_dots(data, indices, indptr, vector, out, start, stop):
     for i in range(start, stop):
         total = 0.0
@@ -83,7 +84,7 @@ def sparse_dots(data, indices, indptr, vector, out, start, stop):
         out[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def sparse_dots_and_squares(data, indices, indptr, vector, out, squares, start, stop):
     for i in range(start, stop):
         total = 0.0
@@ -96,7 +97,7 @@ def sparse_dots_and_squares(data, indices, indptr, vector, out, squares, start, 
         squares[i] = square
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def sparse_dots_some(data, indices, indptr, vector, index, out, start, stop):
     for p in range(start, stop):
         i = index[p]
@@ -114,7 +115,7 @@ def sparse_gather(data, indices, indptr, index, out):
             out[p, indices[k]] += data[k]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def sparse_gram(data, indices, indptr, first, second, work, out):
     """out[a, b] = phi_first[a]' phi_second[b]; ``work`` is a vector of N zeros, left zero."""
     for b in range(second.shape[0]):
@@ -131,7 +132,7 @@ def sparse_gram(data, indices, indptr, first, second, work, out):
             work[indices[k]] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def sparse_combine(data, indices, indptr, index, coef, out):
     for p in range(index.shape[0]):
         i = index[p]

@@ -195,18 +195,19 @@ class Dictionary(ABC):
         if index is None:
             self._counter.add(1.0)
             return self._correlate(R)
+        index = self._check_index(index)
         self._counter.add(self._share(index))
         return self._correlate_some(R, index)
 
     def columns(self, index: Any) -> Array:
         """The columns ``index`` as a dense (N, k) array in float64 or complex128."""
-        index = np.atleast_1d(np.asarray(index, dtype=np.intp))
+        index = self._check_index(index)
         self._counter.add(self._share(index))
         return self._columns(index)
 
     def gram(self, index: Any) -> Array:
         """Gram columns ``Phi^H Phi[:, index]``, shape (n, k), through a cache bounded in bytes."""
-        index = np.atleast_1d(np.asarray(index, dtype=np.intp))
+        index = self._check_index(index)
         found = self._gram_cache.find(index)
         missing = np.array([j for j in dict.fromkeys(map(int, index)) if j not in found], dtype=np.intp)
         if missing.size:
@@ -248,6 +249,17 @@ class Dictionary(ABC):
     def _correlate_some(self, R: Array, index: IndexArray) -> Array:
         return self._columns(index).conj().T @ R
 
+    def _check_index(self, index: Any) -> IndexArray:
+        """Column numbers as an array, or an error that says which are out of range."""
+        numbers = np.atleast_1d(np.asarray(index))
+        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+            raise TypeError(f"index must be a list of column numbers, got an array of {numbers.dtype} with shape {numbers.shape}")
+        if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= self.n_features):
+            raise IndexError(
+                f"index must hold column numbers from 0 to {self.n_features - 1}, got {numbers.min()} to {numbers.max()}"
+            )
+        return numbers.astype(np.intp, copy=False)
+
     def _share(self, index: IndexArray) -> float:
         return index.size / self.n_features
 
@@ -260,5 +272,13 @@ class Dictionary(ABC):
                 f"dictionary must be finite, got NaN, infinite or overflowing values in {bad.size} of its "
                 f"{self.n_features} columns, the first in column {bad[0]}"
             )
+        # squares of very small numbers underflow: such columns are measured again, scaled by their largest entry
+        single = self.eps > 1e-10
+        small = np.flatnonzero((norms < 1e-15) if single else (norms > 0) & (norms < 1e-140))
+        for low in range(0, small.size, 256):
+            part = np.abs(self._columns(small[low : low + 256]))
+            largest = part.max(axis=0)
+            scaled = part / np.where(largest > 0, largest, 1.0)
+            norms[small[low : low + 256]] = largest * np.sqrt(np.einsum("ij,ij->j", scaled, scaled))
         norms.flags.writeable = False
         self._norms.value = norms

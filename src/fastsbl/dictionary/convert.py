@@ -67,10 +67,9 @@ def as_dictionary(X: Any, *, norms: Any = None, gram_cache_bytes: int = 2**28) -
 def _convert(X: Any, gram_cache_bytes: int) -> Dictionary:
     if sparse.issparse(X):
         _check_shape(X.shape)
-        if X.dtype.kind not in "fc" or X.dtype.itemsize > 16 or X.dtype in (np.float16, np.longdouble):
-            if X.dtype.kind not in "buif":
-                raise TypeError(f"dictionary must hold real or complex numbers, got dtype {X.dtype}")
-            X = X.astype(np.float64)
+        kind = as_numbers(np.zeros(1, dtype=X.dtype), "dictionary").dtype
+        if kind != X.dtype:
+            X = X.astype(kind)
         if X.format != "csc":
             _log.info("converting the dictionary from %s to csc", X.format)
             X = X.tocsc()
@@ -82,7 +81,7 @@ def _convert(X: Any, gram_cache_bytes: int) -> Dictionary:
     if isinstance(X, LinearOperator) or (hasattr(X, "rmatvec") and hasattr(X, "matmat")):
         _check_shape(X.shape)
         return OperatorDictionary(X, gram_cache_bytes=gram_cache_bytes)
-    if hasattr(X, "sparse") and hasattr(X, "dtypes") and all(hasattr(kind, "fill_value") for kind in X.dtypes):
+    if hasattr(X, "sparse") and hasattr(X, "dtypes") and len(X.dtypes) and all(hasattr(kind, "fill_value") for kind in X.dtypes):
         return _convert(X.sparse.to_coo(), gram_cache_bytes)
     array = as_numbers(X, "dictionary")
     _check_shape(array.shape)

@@ -159,45 +159,93 @@ def _newton(gram, target, limits, theta, g, size, most_cuts, positive):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
+def _rounding(gram, theta, scale, size):
+    """Error that rounding alone may leave in a correlation, per unit of column norm."""
+    total = scale
+    for j in range(size):
+        if theta[j] != 0.0:
+            total += abs(theta[j]) * np.sqrt(gram[j, j])
+    return 8.9e-16 * total
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _epoch(gram, limits, theta, g, size, positive):
+    """One cyclic sweep; returns the largest move and whether any sign changed."""
+    biggest = 0.0
+    changed = False
+    for j in range(size):
+        d = gram[j, j]
+        if limits[j] == np.inf or d <= 0.0:
+            continue
+        old = theta[j]
+        if old == 0.0:  # the common case, without a division
+            if positive:
+                if g[j] <= limits[j]:
+                    continue
+            elif abs(g[j]) <= limits[j]:
+                continue
+        new = _soft(g[j] + d * old, limits[j], positive) / d
+        if new != old:
+            delta = new - old
+            theta[j] = new
+            for i in range(size):
+                g[i] -= delta * gram[j, i]
+            biggest = max(biggest, abs(delta) * np.sqrt(d))
+            if (new > 0.0) != (old > 0.0) or (new < 0.0) != (old < 0.0):
+                changed = True
+    return biggest, changed
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _let_in(gram, limits, theta, g, size, positive):
+    """Move the zero entry that violates its limit most; its violation per unit of norm, 0 if there is none."""
+    best, worst = -1, 0.0
+    for j in range(size):
+        d = gram[j, j]
+        if theta[j] != 0.0 or limits[j] == np.inf or d <= 0.0:
+            continue
+        miss = ((g[j] if positive else abs(g[j])) - limits[j]) / np.sqrt(d)
+        if miss > worst:
+            best, worst = j, miss
+    if best >= 0:
+        delta = _soft(g[best], limits[best], positive) / gram[best, best]
+        theta[best] = delta
+        for i in range(size):
+            g[i] -= delta * gram[best, i]
+    return worst
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive):
     """Minimise 0.5 theta'G theta - target'theta + sum limits |theta| over the first ``size`` entries.
 
-    Cyclic coordinate descent finds the signs, Newton steps on the nonzero entries the values, so the
-    answer is exact to rounding. Entries with an infinite limit stay zero. On return ``g = target - G theta``.
-    Returns the epochs used, negative if the accuracy ``tol * scale`` was not reached.
+    Cyclic coordinate descent finds most signs, Newton steps on the nonzero entries the values. If the signs
+    have not settled after some epochs (nearly dependent columns), entries are let in one at a time, each
+    followed by the exact minimum within its orthant: this ends after finitely many steps. Entries with an
+    infinite limit stay zero. On return ``g = target - G theta``. Returns the steps used, negative if the
+    accuracy ``tol * scale`` (or what rounding allows) was not reached.
     """
     _gradient(gram, target, theta, g, size)
-    for epoch in range(1, max_epochs + 1):
-        biggest = 0.0
-        changed = False
-        for j in range(size):
-            d = gram[j, j]
-            if limits[j] == np.inf or d <= 0.0:
-                continue
-            old = theta[j]
-            if old == 0.0:  # the common case, without a division
-                if positive:
-                    if g[j] <= limits[j]:
-                        continue
-                elif abs(g[j]) <= limits[j]:
-                    continue
-            new = _soft(g[j] + d * old, limits[j], positive) / d
-            if new != old:
-                delta = new - old
-                theta[j] = new
-                for i in range(size):
-                    g[i] -= delta * gram[j, i]
-                biggest = max(biggest, abs(delta) * np.sqrt(d))
-                if (new > 0.0) != (old > 0.0) or (new < 0.0) != (old < 0.0):
-                    changed = True
-        if biggest <= tol * scale:
-            _gradient(gram, target, theta, g, size)
-            if _worst_violation(gram, limits, theta, g, size, positive) <= 4.0 * tol * scale:
-                return epoch
-        if not changed or epoch % 4 == 0:
+    for epoch in range(1, 17):
+        biggest, changed = _epoch(gram, limits, theta, g, size, positive)
+        if biggest <= tol * scale or not changed or epoch % 4 == 0:
             _newton(gram, target, limits, theta, g, size, 12, positive)
-            if _worst_violation(gram, limits, theta, g, size, positive) <= tol * scale:
+            allowed = max(tol * scale, _rounding(gram, theta, scale, size))
+            if _worst_violation(gram, limits, theta, g, size, positive) <= allowed:
                 return epoch
+    best = np.inf
+    stalled = 0
+    for step in range(17, max_epochs + 17):
+        reached = _newton(gram, target, limits, theta, g, size, 20 * size, positive)
+        allowed = max(tol * scale, _rounding(gram, theta, scale, size))
+        worst = _worst_violation(gram, limits, theta, g, size, positive)
+        if worst <= allowed:
+            return step
+        stalled = 0 if worst < 0.9 * best else stalled + 1
+        best = min(best, worst)
+        entered = _let_in(gram, limits, theta, g, size, positive)
+        if entered <= allowed and (stalled > 5 or not reached):
+            return -step
     return -max_epochs
 
 

@@ -30,13 +30,12 @@ def two_plane_maximum(t1, t2, t, radius, psi1, psi2, tau, slack, least_d):
     if d > least_d and k > least_d * d:
         a1 = (t1 - tau * t2) / d
         a2 = (t2 - tau * t1) / d
-        q2 = max(t * t - a1 * t1 - a2 * t2, 0.0) + slack * t * t / d
+        q2 = max(t * t - a1 * t1 - a2 * t2, 0.0)
         root = np.sqrt(q2 * d / k)
         mu1 = max(0.0, a1 + root * (psi1 - tau * psi2) / d)
         mu2 = max(0.0, a2 + root * (psi2 - tau * psi1) / d)
-        e1 = mu1 - a1
-        e2 = mu2 - a2
-        inside = max(q2 + e1 * e1 + e2 * e2 + 2.0 * tau * e1 * e2, 0.0)
+        inside = t * t - 2.0 * (mu1 * t1 + mu2 * t2) + mu1 * mu1 + mu2 * mu2 + 2.0 * tau * mu1 * mu2
+        inside = max(inside, 0.0) + slack * (t + mu1 + mu2) ** 2
         joint = radius * (np.sqrt(inside) - mu1 * psi1 - mu2 * psi2)
         value = min(value, joint)
     return value

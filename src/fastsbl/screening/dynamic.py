@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastsbl._base.types import BoolArray
+from fastsbl._base.types import Array, BoolArray
 from fastsbl.screening.problem import DualProblem, PrimalPoint
 from fastsbl.screening.region import HalfSpace, Region
 
@@ -39,6 +39,24 @@ def _half_ball(problem: DualProblem, point: PrimalPoint) -> tuple[Region, np.nda
     return region, center, t
 
 
+def _cut(
+    problem: DualProblem, region: Region, center: Array, normal: Array, offset: float, products: Array,
+    other: Array, length: float,
+) -> Tested:
+    """Cut a ball by a plane whose normal is ``(target - other) / length``.
+
+    The difference carries the rounding of its terms, so the plane is moved outwards by that much and its
+    products count as less precise. If little is left of it, the ball stands alone.
+    """
+    cancelled = max(1.0, (problem.y_norm + float(np.linalg.norm(other))) / length)
+    unit = float(np.finfo(np.float64).eps) * (64 + problem.dictionary.n_samples)
+    offset += cancelled * (unit * (float(np.linalg.norm(region.center)) + region.radius) + problem.floor)
+    if cancelled * problem.slack > 0.01 or float(normal @ region.center) - offset <= -region.radius:
+        return region, problem.reject(region, center)
+    region = Region(region.center, region.radius, (HalfSpace(normal, offset),))
+    return region, problem.reject(region, center, (products,), cancelled=cancelled)
+
+
 def gap_dome_region(problem: DualProblem, point: PrimalPoint) -> Tested:
     """The half ball cut by the plane of points whose dual value reaches the primal one."""
     region, center, t = _half_ball(problem, point)
@@ -47,9 +65,8 @@ def gap_dome_region(problem: DualProblem, point: PrimalPoint) -> Tested:
     if problem.vector_valued or length <= problem.rounding:
         return region, problem.reject(region, center)
     offset = float(direction @ problem.y) - problem.y_norm**2 + 2.0 * _primal(point)
-    region = Region(region.center, region.radius, (HalfSpace(direction / length, offset / length),))
     products = (problem.correlations - t * point.correlations) / length
-    return region, problem.reject(region, center, (products,))
+    return _cut(problem, region, center, direction / length, offset / length, products, t * point.residual, length)
 
 
 def holder_region(problem: DualProblem, point: PrimalPoint) -> Tested:
@@ -59,6 +76,5 @@ def holder_region(problem: DualProblem, point: PrimalPoint) -> Tested:
     length = float(np.linalg.norm(fit))
     if problem.vector_valued or length <= problem.rounding:
         return region, problem.reject(region, center)
-    region = Region(region.center, region.radius, (HalfSpace(fit / length, point.penalty / length),))
     products = (problem.correlations - point.correlations) / length
-    return region, problem.reject(region, center, (products,))
+    return _cut(problem, region, center, fit / length, point.penalty / length, products, point.residual, length)

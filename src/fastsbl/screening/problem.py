@@ -103,7 +103,7 @@ class DualProblem:
             else:
                 self.basis = orthonormal_basis(columns)
             anchor = self.project(y)
-            anchor_correlations = dictionary.correlate(anchor)
+            anchor_correlations = dictionary.correlate(anchor).copy()
             if not positive:
                 anchor_correlations[free] = 0.0
                 y, correlations = anchor, anchor_correlations
@@ -188,10 +188,14 @@ class DualProblem:
         best = float(np.vdot(point.residual, self.y).real) / squared
         ratio = self.largest_ratio(point.correlations)
         most = np.inf if ratio == 0.0 else 1.0 / ratio
+        if self.has_unpenalised:  # what unpenalised columns left in the residual must not be magnified
+            most = min(most, 1.0)
         return float(np.clip(best, 0.0 if self.positive else -most, most))
 
     # -- tests -------------------------------------------------------------------------------
-    def reject(self, region: Region, center: Array, cuts: tuple[FloatArray, ...] = ()) -> BoolArray:
+    def reject(
+        self, region: Region, center: Array, cuts: tuple[FloatArray, ...] = (), *, cancelled: float = 1.0
+    ) -> BoolArray:
         """Reject columns that are below their limit everywhere in ``region``.
 
         ``center`` holds ``Phi^H`` times the region's centre and ``cuts`` the columns' products with
@@ -207,8 +211,10 @@ class DualProblem:
             return rejected
         psi = [self._checked_psi(region, cut, center_norm) for cut in region.half_spaces]
         if len(cuts) == 1:
+            slack = (4.0 * cancelled - 3.0) * self.slack
+            margin += (slack - self.slack) * region.radius
             _kernels.reject_by_dome(
-                center, cuts[0], self.norms, self.limits, region.radius, psi[0], self.slack, margin, one_sided, rejected
+                center, cuts[0], self.norms, self.limits, region.radius, psi[0], slack, margin, one_sided, rejected
             )
             return rejected
         tau = float(region.half_spaces[0].normal @ region.half_spaces[1].normal)

@@ -12,7 +12,7 @@ from fastsbl.screening import _kernels
 __all__ = ["HalfSpace", "Region", "Screening"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HalfSpace:
     """The points eta with ``normal' eta <= offset``; ``normal`` has unit length."""
 
@@ -20,7 +20,7 @@ class HalfSpace:
     offset: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Region:
     """A ball, cut by no, one or two half-spaces, that contains the dual optimum.
 
@@ -53,7 +53,9 @@ class Region:
         if self.radius == 0.0:
             return np.asarray(base)
         t = [cut.normal @ vectors for cut in self.half_spaces]
-        psi = [(float(cut.normal @ self.center) - cut.offset) / self.radius for cut in self.half_spaces]
+        psi = [
+            min((float(cut.normal @ self.center) - cut.offset) / self.radius, 1.0 - 1e-15) for cut in self.half_spaces
+        ]
         if not t:
             return np.asarray(base + self.radius * norms)
         out = np.empty(norms.size)
@@ -68,7 +70,7 @@ class Region:
         return np.asarray(base + out)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Screening:
     """What a screening test found.
 
@@ -98,6 +100,10 @@ class Screening:
         """Reject what either test rejects: both are safe, so their union is."""
         if not isinstance(other, Screening):
             return NotImplemented
+        if self.rejected.shape != other.rejected.shape:
+            raise ValueError(
+                f"both screenings must be of the same dictionary, got {self.rejected.size} and {other.rejected.size} features"
+            )
         regions = tuple(
             part for region in (self.region, other.region) for part in (region if isinstance(region, tuple) else (region,))
         )

@@ -120,6 +120,8 @@ def _dynamic_test(kind: str, dictionary: Any, y: Any, lam: Any, weights: Any, po
     theta = check_coefficients(coef, problem.dictionary.n_features, "coef")
     if theta.ndim != problem.y.ndim:
         raise ValueError(f"coef must have as many columns as y, got shapes {theta.shape} and {problem.y.shape}")
+    if np.iscomplexobj(theta) and not problem.vector_valued:
+        raise ValueError("coef must be real for a real problem, got complex values")
     if positive and (theta < 0).any():
         raise ValueError(f"coef must be at least 0 with positive=True, got a smallest of {theta.min()!r}")
     size = np.abs(theta) if theta.ndim == 1 else np.abs(theta).max(axis=1)

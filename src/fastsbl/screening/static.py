@@ -17,7 +17,7 @@ Tested = tuple[Region, BoolArray]
 
 
 def _ball(problem: DualProblem, ball: str) -> tuple[Region, Array, bool]:
-    """Ball around the optimum, ``Phi^H`` centre, and whether it is a single point."""
+    """Ball around the optimum, ``Phi^H`` centre, and whether it is too small to be cut."""
     if problem.target_is_feasible:
         return Region(problem.y, 0.0), problem.correlations, True
     scale = problem.paper_scale if ball == "paper" else problem.scale
@@ -27,9 +27,8 @@ def _ball(problem: DualProblem, ball: str) -> tuple[Region, Array, bool]:
     if ball == "diameter":
         center, radius = 0.5 * (center + feasible), 0.5 * radius
         products = 0.5 * (products + scale * problem.anchor_correlations)
-    if radius <= problem.rounding:  # only rounding tells the target from a feasible point
-        return Region(problem.y, 0.0), problem.correlations, True
-    return Region(center, radius), products, False
+    # where only rounding tells the target from a feasible point, planes would be placed by rounding: the ball alone
+    return Region(center, radius), products, radius <= problem.rounding
 
 
 def sphere_region(problem: DualProblem, ball: str) -> Tested:
@@ -53,8 +52,8 @@ def _cut(problem: DualProblem, column: int, sign: float) -> tuple[HalfSpace, Flo
 
 def dome_region(problem: DualProblem, ball: str) -> Tested:
     """The ball cut by the constraint that cuts deepest."""
-    region, center, is_point = _ball(problem, ball)
-    if is_point or problem.vector_valued:
+    region, center, too_small = _ball(problem, ball)
+    if too_small or problem.vector_valued:
         return region, problem.reject(region, center)
     _, cut, products = _first_cut(problem, region, center)
     region = Region(region.center, region.radius, (cut,))
@@ -63,8 +62,8 @@ def dome_region(problem: DualProblem, ball: str) -> Tested:
 
 def two_hyperplane_region(problem: DualProblem, ball: str) -> Tested:
     """The dome cut by the constraint that cuts its circumsphere deepest."""
-    region, center, is_point = _ball(problem, ball)
-    if is_point or problem.vector_valued:
+    region, center, too_small = _ball(problem, ball)
+    if too_small or problem.vector_valued:
         return region, problem.reject(region, center)
     star, cut, products = _first_cut(problem, region, center)
     psi = (float(cut.normal @ region.center) - cut.offset) / region.radius
