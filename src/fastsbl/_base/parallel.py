@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
-_local = threading.local()
+_crowded = 0  # how many blocks of side-by-side fits are open
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 
 
 def n_threads() -> int:
-    """Threads that a kernel called from this thread may use (1 inside `serial`)."""
-    return 1 if getattr(_local, "serial", False) else available_threads()
+    """Threads that a kernel may use now (1 inside `one_thread_each`)."""
+    return 1 if _crowded else available_threads()
 
 
 def available_threads() -> int:
@@ -32,14 +32,19 @@ def available_threads() -> int:
 
 
 @contextmanager
-def serial() -> Iterator[None]:
-    """Within this block kernels started by this thread use one core: for one-fit-per-core batches."""
-    before = getattr(_local, "serial", False)
-    _local.serial = True
-    try:
-        yield
-    finally:
-        _local.serial = before
+def one_thread_each() -> Iterator[None]:
+    """Within this block BLAS and our kernels use one thread per caller: for fits that run side by side."""
+    from threadpoolctl import threadpool_limits
+
+    global _crowded
+    with threadpool_limits(1):
+        with _lock:
+            _crowded += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                _crowded -= 1
 
 
 def _shared_pool() -> ThreadPoolExecutor:
@@ -51,8 +56,8 @@ def _shared_pool() -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _pool, _lock, _crowded
+    _pool, _lock, _crowded = None, threading.Lock(), 0
 
 
 if hasattr(os, "register_at_fork"):  # a forked child has the pool's object but none of its threads

@@ -87,13 +87,20 @@ def solve_working_set(
     return Answer(working_set.coefficients(), epochs, history)
 
 
-def take_first(working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray) -> None:
-    """Begin with the given coefficients, the unpenalised columns and those whose limit is nearest."""
+def take_first(working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray | None) -> None:
+    """Begin with the given coefficients, the unpenalised columns and those whose limit is nearest.
+
+    Columns already in hand take part again, from the coefficients they have.
+    """
     limits, norms = problem.limits, problem.norms
-    usable = np.isfinite(limits) & (norms > 0)
-    first = ((limits == 0.0) | (start != 0)) & usable
+    working_set.limits[:] = limits[working_set.index]
+    working_set.theta[np.isinf(working_set.limits)] = 0.0
+    usable = np.isfinite(limits) & (norms > 0) & (working_set.position < 0)
+    first = (limits == 0.0) & usable
+    if start is not None:
+        first |= (start != 0) & usable
     index = np.flatnonzero(first)
-    if not start.any():
+    if start is None or not start.any():
         usable &= ~first
         if rejected is not None:
             usable &= ~rejected
@@ -101,7 +108,8 @@ def take_first(working_set: WorkingSet, problem: DualProblem, rejected: BoolArra
         sizes = problem.correlations[candidates]
         sizes = sizes if problem.positive else np.abs(sizes)
         nearness = (problem.scale * sizes - limits[candidates]) / norms[candidates]
-        index = np.concatenate([index, candidates[widest(nearness, _FIRST)]])
+        index = np.concatenate([index, candidates[widest(nearness, max(0, _FIRST - working_set.size))]])
     index = np.sort(index)
     working_set.add(index, limits[index])
-    working_set.theta[:] = start[index]
+    if start is not None:
+        working_set.theta[:] = start[working_set.index]

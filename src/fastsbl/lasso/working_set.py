@@ -152,6 +152,8 @@ class WorkingSet:
 
 def widest(values: Array, count: int) -> IndexArray:
     """Places of the ``count`` largest values."""
+    if count <= 0:
+        return np.zeros(0, dtype=np.intp)
     if count >= values.size:
         return np.arange(values.size)
     return np.argpartition(values, values.size - count)[values.size - count :]

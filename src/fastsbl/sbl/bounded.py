@@ -91,10 +91,10 @@ class BoundedInner:
         Dictionary, target, norms and ``Phi' y``; its limits are not used.
     y : array of shape (N,)
         The target.
-    lam : float
-        Noise variance.
     rules : tuple of Rule
-        Screening rules, run whenever all features are looked at.
+        Screening rules, run while the first inner problem is solved.
+
+    The columns in hand and the products in memory stay from one noise variance to the next.
     """
 
     most_guarded = 0.08
@@ -103,10 +103,10 @@ class BoundedInner:
     rooms = ((8.0, 1.1), (4.0, 1.06), (2.0, 1.05), (2.0, 1.03))
     """How far a guard lets the residual (in last steps) and the model (as a factor on weights) move: first choice first."""
 
-    def __init__(self, problem: DualProblem, y: FloatArray, lam: float, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...]) -> None:
         self.problem = problem
         self.y = y
-        self.lam = lam
+        self.lam = np.nan
         self.rules = rules
         self.phi = problem.dictionary
         self.ws = WorkingSet(self.phi, y)
@@ -121,6 +121,17 @@ class BoundedInner:
         self._rejected: BoolArray | None = None
 
     # -- the interface of an inner solver ---------------------------------------------------------
+    def begin(self, lam: float) -> None:
+        """Start a fit at this noise variance."""
+        self.lam = lam
+        self.look = None
+        self.residual = self.y
+
+    def hold(self, index: IndexArray) -> IndexArray:
+        """Take columns in hand; their positions in the working set."""
+        self.ws.add(index[self.ws.position[index] < 0])
+        return self.ws.position[index]
+
     def first(self, weights: FloatArray) -> InnerResult:
         """Solve with all weights known."""
         limits = self.lam * weights
@@ -134,8 +145,10 @@ class BoundedInner:
             self._shares[mask.rule] = mask.share
             rejected = mask.rejected if rejected is None else rejected | mask.rejected
         if problem.target_is_feasible:
+            self.ws.theta[:] = 0.0
+            self.ws.limits[:] = np.inf
             return InnerResult(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), self.y, 0.0, 0.0, dict(self._shares), 0)
-        take_first(self.ws, problem, rejected, np.zeros_like(limits))
+        take_first(self.ws, problem, rejected, None)
         seen = 0
         while True:
             found = self.loop.step(known, rejected, batch=max(64, self.ws.size))

@@ -39,8 +39,6 @@ class ExactInner:
         Dictionary, target, norms and ``Phi^H y``; its limits are not used.
     y : array of shape (N,) or (N, L)
         The target.
-    lam : float
-        Noise variance.
     rules : tuple of Rule
         Screening rules for each inner problem.
     solver : callable
@@ -53,7 +51,6 @@ class ExactInner:
         self,
         problem: DualProblem,
         y: Array,
-        lam: float,
         rules: tuple[Rule, ...],
         solver: Callable[..., Answer],
         tol: float,
@@ -61,7 +58,7 @@ class ExactInner:
     ) -> None:
         self.problem = problem
         self.y = y
-        self.lam = lam
+        self.lam = np.nan
         self.rules = rules
         self.solver = solver
         self.tol = tol
@@ -71,6 +68,14 @@ class ExactInner:
         )
         self._point: PrimalPoint | None = None
         self._root_targets = np.sqrt(1.0 if y.ndim == 1 else y.shape[1])
+
+    def begin(self, lam: float) -> None:
+        """Start a fit at this noise variance."""
+        self.lam = lam
+
+    def hold(self, index: IndexArray) -> IndexArray:
+        """Positions of columns: their numbers."""
+        return index
 
     def first(self, weights: FloatArray) -> InnerResult:
         """Solve with the given weights."""

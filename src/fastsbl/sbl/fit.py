@@ -20,17 +20,23 @@ from fastsbl.sbl.evidence import largest_variance, loss_of
 from fastsbl.sbl.exact import ExactInner
 from fastsbl.sbl.inner import InnerResult
 from fastsbl.sbl.model import SupportModel
-from fastsbl.sbl.result import SBLResult
+from fastsbl.sbl.result import SBLResult, as_gamma
 from fastsbl.screening.problem import DualProblem, magnitudes
 from fastsbl.screening.rules import LAM_ZERO, Rule, find_rules
 
-__all__ = ["Settings", "Start", "fit_sbl", "run"]
+__all__ = ["Settings", "Start", "fit_sbl", "make_inner", "run"]
 
 _MOST_EPOCHS = 200_000
 
 
 class Inner(Protocol):
     """Solves the weighted lasso of each outer iteration."""
+
+    def begin(self, lam: float) -> None:
+        """Start a fit at this noise variance; what was learned of the dictionary stays."""
+
+    def hold(self, index: IndexArray) -> IndexArray:
+        """Positions of columns in the solver's own numbering."""
 
     def first(self, weights: FloatArray) -> InnerResult:
         """Solve with given weights."""
@@ -105,6 +111,7 @@ def fit_sbl(
     tol: float = 1e-4,
     max_iter: int = 1000,
     inner_tol: float = 1e-8,
+    warm_start: Any = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> SBLResult:
     """Fit a sparse Bayesian model ``y = Phi theta + noise`` with ``theta_i ~ N(0, gamma_i)`` by evidence maximisation.
@@ -141,6 +148,9 @@ def fit_sbl(
         Most outer iterations.
     inner_tol : float
         Relative duality gap of inner problems that are not solved exactly ("cd", "cvxpy", several targets, complex).
+    warm_start : SBLResult or array of shape (n,), optional
+        Start from this gamma instead of ``init``. The objective has several stationary points, and another start
+        may lead to another one.
     callback : callable, optional
         Called with each record of the history.
 
@@ -156,7 +166,7 @@ def fit_sbl(
     >>> rng = np.random.default_rng(0)
     >>> phi = rng.standard_normal((50, 200))
     >>> y = 3 * phi[:, 7] - 2 * phi[:, 42] + 0.1 * rng.standard_normal(50)
-    >>> result = fit_sbl(phi, y, lam=0.01)
+    >>> result = fit_sbl(phi, y, lam=0.1)
     >>> result.support
     array([ 7, 42])
     >>> result.coef[result.support].round(1)
@@ -170,17 +180,24 @@ def fit_sbl(
     target = check_target(y, phi.n_samples)
     lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
     start = Start(phi, target, settings.positive)
-    return run(start, target, lam, settings)
+    gamma = None
+    if warm_start is not None:
+        gamma = as_gamma(warm_start.gamma if isinstance(warm_start, SBLResult) else warm_start, phi.n_features, "warm_start")
+    return run(start, target, lam, settings, gamma=gamma)
 
 
-def run(start: Start, y: Array, lam: float, settings: Settings) -> SBLResult:
-    """Run the outer loop to its end at one noise variance."""
+def run(
+    start: Start, y: Array, lam: float, settings: Settings, *, inner: Inner | None = None, gamma: FloatArray | None = None
+) -> SBLResult:
+    """Run the outer loop to its end at one noise variance.
+
+    ``inner`` carries columns and products over from an earlier run on the same data; ``gamma`` is where to start.
+    """
     clock = time.perf_counter()
     problem = start.problem
     phi = problem.dictionary
     passes = phi.passes
-    complex_data = phi.is_complex or np.iscomplexobj(y)
-    if settings.positive and (complex_data or y.ndim == 2):
+    if settings.positive and start.problem.vector_valued:
         raise ValueError("positive=True needs a real dictionary and one real target")
     scale = float(np.vdot(y, y).real)
     if 0 < lam < 1e-13 * scale:
@@ -190,12 +207,20 @@ def run(start: Start, y: Array, lam: float, settings: Settings) -> SBLResult:
             ConditioningWarning,
             stacklevel=3,
         )
-    inner = _make_inner(problem, y, lam, settings, complex_data)
+    if inner is None:
+        inner = make_inner(start, y, settings)
+    inner.begin(lam)
     norms = problem.norms
     history: list[dict[str, Any]] = []
     gamma_before: dict[int, float] = {}
-    first_weights = _first_weights(settings.init, norms, lam)
-    found = inner.first(first_weights)
+    if gamma is None or not gamma.any():
+        found = inner.first(_first_weights(settings.init, norms, lam))
+    else:
+        index = np.flatnonzero(gamma)
+        active = inner.hold(index)
+        _, rows, gram = inner.active_columns(active)
+        model = SupportModel(rows, gram, gamma[index], lam)
+        found = inner.next(model, active, model.weights(rows, gram))
     converged, change = False, np.inf
     root_targets = np.sqrt(1.0 if y.ndim == 1 else y.shape[1])
     for iteration in range(1, settings.max_iter + 1):
@@ -242,17 +267,18 @@ def run(start: Start, y: Array, lam: float, settings: Settings) -> SBLResult:
     return _result(start, y, lam, settings, index, gamma, model, found, value, converged, history, phi.passes - passes)
 
 
-def _make_inner(problem: DualProblem, y: Array, lam: float, settings: Settings, complex_data: bool) -> Inner:
-    vector_valued = complex_data or y.ndim == 2
-    if settings.solver == "working-set" and settings.bounds and not vector_valued:
-        return BoundedInner(problem, y, lam, settings.rules)
+def make_inner(start: Start, y: Array, settings: Settings) -> Inner:
+    """Choose the solver of the inner problems."""
+    problem = start.problem
+    if settings.solver == "working-set" and settings.bounds and not problem.vector_valued:
+        return BoundedInner(problem, y, settings.rules)
     solver = SOLVERS[settings.solver]
-    if vector_valued:
+    if problem.vector_valued:
         if settings.solver == "cd":
             raise ValueError("solver='cd' takes real data and one target; use solver='working-set'")
         if settings.solver == "working-set":
             solver = solve_blocks
-    return ExactInner(problem, y, lam, settings.rules, solver, settings.inner_tol, _MOST_EPOCHS)
+    return ExactInner(problem, y, settings.rules, solver, settings.inner_tol, _MOST_EPOCHS)
 
 
 def _first_weights(init: Any, norms: FloatArray, lam: float) -> FloatArray:
