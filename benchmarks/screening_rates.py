@@ -237,9 +237,7 @@ def main():
     low = cells = 0
     lost = {}
     print(f"{seeds} seeds, {options.nonzero} columns in y, relative noise {options.noise}")
-    print(
-        "Each cell: percentage rejected (difference from the number expected, in points); * more than 3 below"
-    )
+    print("Each cell: percentage rejected (difference from the number expected, in points); * more than 3 below")
     for design in designs:
         totals = {}
         for seed in range(seeds):

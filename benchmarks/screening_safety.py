@@ -46,9 +46,7 @@ def table(totals):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", type=int, default=100_000)
-    parser.add_argument(
-        "--seed", type=int, default=1_000_000, help="seed of the first problem; the others follow"
-    )
+    parser.add_argument("--seed", type=int, default=1_000_000, help="seed of the first problem; the others follow")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="write the table there as markdown")
     options = parser.parse_args()
@@ -62,9 +60,7 @@ def main():
             for key, tally in found.items():
                 totals[key].add(tally)
             wrong = sum(t.wrong for t in totals.values())
-            print(
-                f"\r{done * 1000:,} problems, {wrong} wrong rejections", end="", file=sys.stderr, flush=True
-            )
+            print(f"\r{done * 1000:,} problems, {wrong} wrong rejections", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
 
     minutes = (time.perf_counter() - started) / 60

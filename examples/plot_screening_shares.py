@@ -36,10 +36,7 @@ dynamic = {
     "gap dome": screening.gap_dome_test,
     "Hölder dome": screening.holder_dome_test,
 }
-shares = {
-    name: [test(phi, y, ratio * largest, weights).share for ratio in ratios[1:]]
-    for name, test in static.items()
-}
+shares = {name: [test(phi, y, ratio * largest, weights).share for ratio in ratios[1:]] for name, test in static.items()}
 for name, test in dynamic.items():
     shares[name] = [
         test(phi, y, ratio * largest, weights, coef=before.coef).share

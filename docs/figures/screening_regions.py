@@ -85,9 +85,7 @@ def draw_panel(axes, title: str, screening, optimum: np.ndarray, ink: Ink) -> No
     axes.fill(*feasible_polygon().T, facecolor=ink.feasible, edgecolor="none", zorder=0)
     along = np.array([-10.0, 10.0])
     for column, weight, rejected in zip(PHI.T, WEIGHTS, screening.rejected, strict=True):
-        style = (
-            {"color": ink.faint, "ls": (0, (1, 2)), "lw": 1.0} if rejected else {"color": ink.text, "lw": 1.1}
-        )
+        style = {"color": ink.faint, "ls": (0, (1, 2)), "lw": 1.0} if rejected else {"color": ink.text, "lw": 1.1}
         for side in (-1, 1):
             foot, direction = side * LAM * weight * column, np.array([-column[1], column[0]])
             axes.plot(*(foot[:, None] + direction[:, None] * along), zorder=1, **style)
@@ -96,9 +94,7 @@ def draw_panel(axes, title: str, screening, optimum: np.ndarray, ink: Ink) -> No
     axes.fill(*outline.T, facecolor="none", edgecolor=ink.region, lw=1.8, zorder=3)
     axes.plot(*Y, marker="s", ms=6.5, color=ink.target, ls="none", zorder=5)
     axes.plot(*optimum, marker="*", ms=11, color=ink.optimum, ls="none", zorder=5)
-    axes.set_title(
-        f"{title}: {screening.rejected.sum()} of {screening.rejected.size}", color=ink.text, fontsize=10.5
-    )
+    axes.set_title(f"{title}: {screening.rejected.sum()} of {screening.rejected.size}", color=ink.text, fontsize=10.5)
     axes.set(xlim=(-0.35, 1.75), ylim=(-0.25, 1.55), aspect="equal", xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set_color(ink.faint)

@@ -125,9 +125,7 @@ class Case:
     def close(self, got, expected):
         """Compare within the rounding of the products."""
         assert got.shape == expected.shape
-        np.testing.assert_allclose(
-            got, expected, rtol=0, atol=self.tol * (1 + np.abs(expected).max(initial=0))
-        )
+        np.testing.assert_allclose(got, expected, rtol=0, atol=self.tol * (1 + np.abs(expected).max(initial=0)))
 
 
 @pytest.fixture(params=KINDS)
@@ -353,9 +351,7 @@ def test_input_is_never_written(case):
     def content():
         given = case.input
         parts = ("data", "indices", "indptr", "row", "col", "values")
-        arrays = [
-            getattr(given, part) for part in parts if isinstance(getattr(given, part, None), np.ndarray)
-        ]
+        arrays = [getattr(given, part) for part in parts if isinstance(getattr(given, part, None), np.ndarray)]
         return [array.copy() for array in arrays or [np.asarray(given)]] if not callable(given) else []
 
     before = content()
@@ -508,9 +504,7 @@ def test_nan_and_infinity_are_refused_from_the_norms(kind, bad, tmp_path):
 
 def test_values_whose_squares_overflow_are_refused():
     X = np.full((3, 2), 1e30, dtype=np.float32, order="F")
-    with pytest.raises(
-        ValueError, match=r"dictionary must be finite, got .*overflowing values in 2 of its 2"
-    ):
+    with pytest.raises(ValueError, match=r"dictionary must be finite, got .*overflowing values in 2 of its 2"):
         as_dictionary(X).column_norms()
 
 
@@ -519,17 +513,13 @@ def test_values_whose_squares_overflow_are_refused():
     "make", [np.zeros, sparse.csc_array, lambda s: operator(np.zeros(s))], ids=["dense", "CSC", "op"]
 )
 def test_empty_is_refused(make, shape):
-    with pytest.raises(
-        ValueError, match=r"dictionary must have at least one row and one column, got shape \(\d, \d\)"
-    ):
+    with pytest.raises(ValueError, match=r"dictionary must have at least one row and one column, got shape \(\d, \d\)"):
         as_dictionary(make(shape))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2)], ids=str)
 def test_other_than_two_dimensions_is_refused(shape):
-    with pytest.raises(
-        ValueError, match=r"dictionary must be two-dimensional, \(samples, features\), got shape"
-    ):
+    with pytest.raises(ValueError, match=r"dictionary must be two-dimensional, \(samples, features\), got shape"):
         as_dictionary(np.ones(shape))
 
 
@@ -710,9 +700,7 @@ def test_apply_refuses_other_shapes(kind, tmp_path):
         Case(kind, tmp_path).dictionary().apply(np.ones(n - 1))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the missing method is only named by SciPy, as 'rmatvec is not defined'"
-)
+@pytest.mark.xfail(strict=True, reason="the missing method is only named by SciPy, as 'rmatvec is not defined'")
 def test_operator_without_adjoint_is_refused():
     with pytest.raises((TypeError, ValueError), match=r"dictionary must .*rmatvec"):
         as_dictionary(LinearOperator((3, 4), matvec=lambda v: np.ones(3), dtype=float)).correlate(np.ones(3))

@@ -286,9 +286,7 @@ def test_unpenalised_excluded_and_zero_columns(rule, dtype, kind, positive, tmp_
             assert solution.gap < 1e-12
             middle = reference.descend(X, y, lam * weights, positive=positive, n_sweeps=4)
             coefs = (np.zeros(60), middle, solution.coef)
-            results = check_safe(
-                rule, store(X, kind, tmp_path), X, y, lam, weights, positive, coefs, solution
-            )
+            results = check_safe(rule, store(X, kind, tmp_path), X, y, lam, weights, positive, coefs, solution)
             for screened in results:
                 assert screened.rejected[[0, 10, 20]].all()
                 if not positive:

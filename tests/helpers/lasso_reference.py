@@ -57,10 +57,7 @@ def _descend(columns, squares, limits, positive, theta, residual, n_sweeps, floo
             return done
         support = np.flatnonzero(theta)
         for _ in range(10):
-            if (
-                done >= n_sweeps
-                or _sweep(columns, squares, limits, positive, theta, residual, support) <= 0.1 * move
-            ):
+            if done >= n_sweeps or _sweep(columns, squares, limits, positive, theta, residual, support) <= 0.1 * move:
                 break
             done += 1
     return done

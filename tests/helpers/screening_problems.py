@@ -16,12 +16,8 @@ from fastsbl.screening import rule_names
 from fastsbl.screening.problem import DualProblem
 from fastsbl.screening.rules import find_rules
 
-STATIC = tuple(
-    name for name in rule_names() if find_rules(name)[0].name == name and not find_rules(name)[0].dynamic
-)
-DYNAMIC = tuple(
-    name for name in rule_names() if find_rules(name)[0].name == name and find_rules(name)[0].dynamic
-)
+STATIC = tuple(name for name in rule_names() if find_rules(name)[0].name == name and not find_rules(name)[0].dynamic)
+DYNAMIC = tuple(name for name in rule_names() if find_rules(name)[0].name == name and find_rules(name)[0].dynamic)
 
 
 @dataclass(frozen=True)
@@ -217,9 +213,7 @@ def judge(problem, solution, rejected):
     found = reference.suspects(exact, problem.limits, solution, rejected, problem.positive)
     if found.size == 0:
         return found
-    slack = reference.decide(
-        exact, problem.y, problem.limits, found, start=solution.coef, positive=problem.positive
-    )
+    slack = reference.decide(exact, problem.y, problem.limits, found, start=solution.coef, positive=problem.positive)
     return found[slack <= 1e-30]
 
 

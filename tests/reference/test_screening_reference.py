@@ -34,13 +34,9 @@ def which_case(t1, t2, t, psi1, psi2, tau):
     """Which of the four cases of the two-hyperplane lemma applies."""
     if t1 < -psi1 * t and t2 < -psi2 * t:
         return "a"
-    if t1 >= -psi1 * t and (t2 - tau * t1) / np.sqrt(t * t - t1 * t1) < (tau * psi1 - psi2) / np.sqrt(
-        1 - psi1**2
-    ):
+    if t1 >= -psi1 * t and (t2 - tau * t1) / np.sqrt(t * t - t1 * t1) < (tau * psi1 - psi2) / np.sqrt(1 - psi1**2):
         return "b"
-    if t2 >= -psi2 * t and (t1 - tau * t2) / np.sqrt(t * t - t2 * t2) < (tau * psi2 - psi1) / np.sqrt(
-        1 - psi2**2
-    ):
+    if t2 >= -psi2 * t and (t1 - tau * t2) / np.sqrt(t * t - t2 * t2) < (tau * psi2 - psi1) / np.sqrt(1 - psi2**2):
         return "c"
     return "else"
 
@@ -79,9 +75,7 @@ def draw_planes(rng, N):
 
 
 def maximum(n1, n2, psi1, psi2, phi, R):
-    return _kernels.two_plane_maximum(
-        n1 @ phi, n2 @ phi, np.linalg.norm(phi), R, psi1, psi2, n1 @ n2, *EXACT.values()
-    )
+    return _kernels.two_plane_maximum(n1 @ phi, n2 @ phi, np.linalg.norm(phi), R, psi1, psi2, n1 @ n2, *EXACT.values())
 
 
 def test_maxima_agree_with_a_convex_solver_in_every_case():
@@ -105,9 +99,7 @@ def test_maxima_agree_with_a_convex_solver_in_every_case():
         seen[case] += 1
         phi_.value, n1_.value, n2_.value, h1_.value, h2_.value = phi, n1, n2, -psi1, -psi2
         R = rng.uniform(0.1, 3.0)
-        assert maximum(n1, n2, psi1, psi2, phi, R) == pytest.approx(
-            R * two.solve(**options), abs=1e-8 * R * t
-        )
+        assert maximum(n1, n2, psi1, psi2, phi, R) == pytest.approx(R * two.solve(**options), abs=1e-8 * R * t)
         found = _kernels.dome_maximum(n1 @ phi, t, R, psi1, 0.0)
         assert found == pytest.approx(R * one.solve(**options), abs=1e-8 * R * t)
     assert seen == {"a": 25, "b": 25, "c": 25, "else": 25}
@@ -127,9 +119,7 @@ def test_maxima_agree_with_the_case_form():
         scale = 3e-8 * R * t / (1 - tau * tau)
         twin = two_plane_cases(t1, t2, t, R, psi1, psi2, tau)
         assert maximum(n1, n2, psi1, psi2, phi, R) == pytest.approx(twin, abs=scale)
-        assert _kernels.dome_maximum(t1, t, R, psi1, 0.0) == pytest.approx(
-            dome_cases(t1, t, R, psi1), abs=scale
-        )
+        assert _kernels.dome_maximum(t1, t, R, psi1, 0.0) == pytest.approx(dome_cases(t1, t, R, psi1), abs=scale)
     assert min(seen.values()) > 1000
     assert len(seen) == 4
 
@@ -210,8 +200,7 @@ def test_nearly_parallel_planes_are_never_below_the_true_maximum():
         planes = (psi1 - margin, psi2 - margin)
         found = _kernels.two_plane_maximum(n1 @ phi, n2 @ phi, t, 1.0, *planes, n1 @ n2, slack, 1e-10)
         single = min(
-            _kernels.dome_maximum(n @ phi, t, 1.0, psi, slack)
-            for n, psi in zip((n1, n2), planes, strict=True)
+            _kernels.dome_maximum(n @ phi, t, 1.0, psi, slack) for n, psi in zip((n1, n2), planes, strict=True)
         )
         if found < single:
             joint += 1
@@ -356,10 +345,7 @@ def printed_test(X, y, lam, weights, *, planes, absolute=True, factor="tau"):
                 up, down = (dome_cases(s * t1[i], norms[i], r, psi1) for s in (1, -1))
             else:
                 wrong = r / (1 - r * r) if factor == "radius" else None
-                up, down = (
-                    two_plane_cases(s * t1[i], s * t2[i], norms[i], r, psi1, psi2, tau, wrong)
-                    for s in (1, -1)
-                )
+                up, down = (two_plane_cases(s * t1[i], s * t2[i], norms[i], r, psi1, psi2, tau, wrong) for s in (1, -1))
             rejected[i] = rho[i] + up < w[i] and -rho[i] + down < w[i]
     return rejected
 

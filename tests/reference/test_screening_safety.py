@@ -72,8 +72,6 @@ def test_the_reference_reaches_its_gap(positive):
         if problem.positive == positive:
             solution = reference.solve(problem.X, problem.y, problem.limits, positive=positive)
             reached += solution.gap < 1e-14
-            again = problems.reference.objective(
-                problem.X.astype(float), problem.y, problem.limits, solution.coef
-            )
+            again = problems.reference.objective(problem.X.astype(float), problem.y, problem.limits, solution.coef)
             assert np.isfinite(again)
     assert reached > 30

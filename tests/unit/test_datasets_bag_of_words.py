@@ -279,9 +279,7 @@ def test_absent_corpora_say_what_to_do(tmp_path, monkeypatch):
         assert part in str(caught.value)
     with pytest.raises(FileNotFoundError, match=r"nyt8447: .*this corpus is not offered for download"):
         fetch_bag_of_words("nyt8447")
-    with pytest.raises(
-        ValueError, match=r"expected 'nytimes', .* or the path of a docword file, got 'wikipedia'"
-    ):
+    with pytest.raises(ValueError, match=r"expected 'nytimes', .* or the path of a docword file, got 'wikipedia'"):
         fetch_bag_of_words("wikipedia")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         fetch_bag_of_words(tmp_path / "docword.none.txt")
@@ -394,9 +392,7 @@ def test_the_real_new_york_times_counts():
 @needs_data
 def test_the_ten_documents_with_the_header_of_the_whole_corpus_are_refused():
     path = os.path.join(DATA, "docword.nytimes.first10.txt.gz")
-    message = (
-        r"announces 69,679,427 entries \(300,000 documents, 102,660 words\), but the file holds only 2,264"
-    )
+    message = r"announces 69,679,427 entries \(300,000 documents, 102,660 words\), but the file holds only 2,264"
     with pytest.raises(ValueError, match=message):
         fetch_bag_of_words(path)
 

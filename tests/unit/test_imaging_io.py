@@ -12,9 +12,7 @@ import pytest
 from fastsbl.imaging import ImageFormatError, iter_frames, read_image, write_image
 
 DATA = Path(os.environ.get("FASTSBL_DATA", "")) / "images"
-needs_data = pytest.mark.skipif(
-    not (DATA / "sep_image.fits.gz").is_file(), reason="FASTSBL_DATA has no images"
-)
+needs_data = pytest.mark.skipif(not (DATA / "sep_image.fits.gz").is_file(), reason="FASTSBL_DATA has no images")
 
 
 @pytest.fixture
@@ -151,14 +149,10 @@ def test_fits_extensions(image, tmp_path):
         read_image(path, hdu=1)
     bare = tmp_path / "b.fits"
     fits.HDUList([fits.PrimaryHDU(), table]).writeto(bare)
-    with pytest.raises(
-        ImageFormatError, match=r"holds no two-dimensional image data \(extensions: PrimaryHDU"
-    ):
+    with pytest.raises(ImageFormatError, match=r"holds no two-dimensional image data \(extensions: PrimaryHDU"):
         read_image(bare)
     packed = tmp_path / "c.fits"
-    fits.HDUList(
-        [fits.PrimaryHDU(), fits.CompImageHDU(np.arange(900, dtype=np.int32).reshape(30, 30))]
-    ).writeto(packed)
+    fits.HDUList([fits.PrimaryHDU(), fits.CompImageHDU(np.arange(900, dtype=np.int32).reshape(30, 30))]).writeto(packed)
     assert read_image(packed).array[1, 2] == 32
 
 

@@ -70,9 +70,7 @@ def test_gaussian_stamp_is_the_integral_over_each_pixel(sigma, theta):
 
 def test_gaussian_stamp_against_adaptive_quadrature():
     stamp = GaussianPSF(1.3).stamp(1.2, 0.9, (3, 3))
-    value, _ = dblquad(
-        lambda x, y: _density(x - 1.2, y - 0.9, 1.3, 1.3, 0), -0.5, 0.5, 1.5, 2.5, epsabs=1e-14
-    )
+    value, _ = dblquad(lambda x, y: _density(x - 1.2, y - 0.9, 1.3, 1.3, 0), -0.5, 0.5, 1.5, 2.5, epsabs=1e-14)
     assert abs(stamp[0, 2] - value) < 1e-12
 
 
@@ -139,9 +137,7 @@ def test_elliptical_gradient_against_differences(theta):
         _ = got.d_sigma
 
 
-@pytest.mark.parametrize(
-    "psf", [GaussianPSF(1.2), GaussianPSF((1.0, 2.0)), GaussianPSF((1.0, 2.0), theta=0.4)]
-)
+@pytest.mark.parametrize("psf", [GaussianPSF(1.2), GaussianPSF((1.0, 2.0)), GaussianPSF((1.0, 2.0), theta=0.4)])
 def test_many_sources_equal_one_by_one(psf, rng):
     x, y = rng.uniform(0, 30, (2, 40))
     x0, y0 = stamp_origin(x, y, (9, 7))

@@ -37,17 +37,13 @@ def _columns_twin(x, y, stamps, rx, ry, shape):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    "psf", [None, GaussianPSF((0.7, 1.5)), GaussianPSF((0.7, 1.5), theta=0.5), _pixel_psf()]
-)
+@pytest.mark.parametrize("psf", [None, GaussianPSF((0.7, 1.5)), GaussianPSF((0.7, 1.5), theta=0.5), _pixel_psf()])
 def test_sparse_columns_equal_the_numpy_twin(psf, dtype, rng):
     shape, n, fraction = (24, 31), 60, 0.99
     x, y = rng.uniform(-0.5, 30.5, n), rng.uniform(-0.5, 23.5, n)
     x[:3], y[:3] = [-0.5, 30.5, 10.0], [-0.5, 23.5, 12.0]
     sigma = rng.uniform(0.8, 2, n) if psf is None else None
-    made = build_source_dictionary(
-        shape, x, y, psf=psf, sigma=sigma, fraction=fraction, storage="sparse", dtype=dtype
-    )
+    made = build_source_dictionary(shape, x, y, psf=psf, sigma=sigma, fraction=fraction, storage="sparse", dtype=dtype)
     reach = np.sqrt(-2 * np.log1p(-fraction))
     if psf is None:
         rx = ry = reach * np.sqrt(sigma**2 + 1 / 12)
@@ -109,9 +105,7 @@ def test_storage_follows_the_fill():
 @pytest.mark.parametrize("prior", ["uniform", "gaussian"])
 def test_sampling_fills_its_intervals_and_follows_the_seed(prior):
     made = sample_source_dictionary((40, 60), 4000, sigma_range=(1.0, 2.0), prior=prior, rng=5)
-    again = sample_source_dictionary(
-        (40, 60), 4000, sigma_range=(1.0, 2.0), prior=prior, rng=np.random.default_rng(5)
-    )
+    again = sample_source_dictionary((40, 60), 4000, sigma_range=(1.0, 2.0), prior=prior, rng=np.random.default_rng(5))
     np.testing.assert_array_equal(made.matrix.data, again.matrix.data)
     for values, low, high in ((made.x, -0.5, 59.5), (made.y, -0.5, 39.5), (made.sigma, 1.0, 2.0)):
         assert low <= values.min() < values.max() <= high
@@ -142,9 +136,7 @@ def test_grid_covers_the_frame_evenly():
 
 
 def test_bounded_memory_and_bad_arguments():
-    with pytest.raises(
-        MemoryError, match=r"needs .* GB, more than max_bytes = 0.0 GB: take fewer candidates"
-    ):
+    with pytest.raises(MemoryError, match=r"needs .* GB, more than max_bytes = 0.0 GB: take fewer candidates"):
         sample_source_dictionary((64, 64), 1000, rng=0, max_bytes=1e6)
     with pytest.raises(ValueError, match="n must be a whole number of at least 1; got 0"):
         sample_source_dictionary((64, 64), 0)

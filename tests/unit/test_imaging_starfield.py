@@ -69,9 +69,7 @@ def test_snr_does_not_count_the_background():
 
 
 def test_seeds_and_psf():
-    np.testing.assert_array_equal(
-        make_starfield(snr_db=3.0, rng=9).image, make_starfield(snr_db=3.0, rng=9).image
-    )
+    np.testing.assert_array_equal(make_starfield(snr_db=3.0, rng=9).image, make_starfield(snr_db=3.0, rng=9).image)
     field = make_starfield((20, 20), 5, psf=GaussianPSF((1.0, 2.0), theta=0.3), rng=0)
     assert np.all(np.isnan(field.sigma))
     assert 0 < field.clean.max() <= field.weight.sum()

@@ -128,9 +128,7 @@ def test_every_rule(solver, rule, kind, positive):
     weights = make_weights(kind, 1)
     for ratio in (0.9, 0.3):
         lam = ratio * lambda_max(X, y, weights, positive=positive)
-        solution = solve_weighted_lasso(
-            X, y, lam, weights, positive=positive, solver=solver, screening=rule, tol=1e-10
-        )
+        solution = solve_weighted_lasso(X, y, lam, weights, positive=positive, solver=solver, screening=rule, tol=1e-10)
         check(solution, X, y, weights, positive=positive, tol=1e-10)
         assert solution.lam == lam
         plain = solve_weighted_lasso(X, y, lam, weights, positive=positive, screening=None, tol=1e-13)
@@ -164,9 +162,7 @@ def test_every_storage(solver, storage, positive):
     single = "float32" in storage
     lam = 0.1 * lambda_max(X, y, weights, positive=positive)
     for rule in (None, "holder", "auto"):
-        solution = solve_weighted_lasso(
-            made, y, lam, weights, positive=positive, solver=solver, screening=rule
-        )
+        solution = solve_weighted_lasso(made, y, lam, weights, positive=positive, solver=solver, screening=rule)
         assert solution.converged
         assert solution.coef.dtype == np.float64
         primal, gap = judge(X, y, limits_of(lam, weights), solution.coef, positive=positive)
@@ -513,9 +509,7 @@ def test_orthogonal_columns_have_a_closed_form(solver):
     weights = rng.uniform(0.1, 2.0, 12)
     solution = solve_weighted_lasso(X, y, 0.5, weights, solver=solver, tol=1e-14)
     rho = X.T @ y
-    np.testing.assert_allclose(
-        solution.coef, np.sign(rho) * np.maximum(np.abs(rho) - 0.5 * weights, 0), atol=1e-7
-    )
+    np.testing.assert_allclose(solution.coef, np.sign(rho) * np.maximum(np.abs(rho) - 0.5 * weights, 0), atol=1e-7)
 
 
 @pytest.mark.parametrize("positive", [False, True], ids=["signed", "positive"])
@@ -528,9 +522,7 @@ def test_duplicates_and_opposites(solver, positive):
     check(solution, doubled, y, None, positive=positive)
     half = np.full(n, 0.5)  # only the copies of double length matter, and they cost half as much
     single = solve_weighted_lasso(X, y, lam, half, positive=positive, solver=solver, tol=1e-10)
-    other = solve_weighted_lasso(
-        np.hstack([X, -X]), y, lam, np.r_[half, np.ones(n)], positive=positive, tol=1e-10
-    )
+    other = solve_weighted_lasso(np.hstack([X, -X]), y, lam, np.r_[half, np.ones(n)], positive=positive, tol=1e-10)
     assert solution.primal == pytest.approx(min(single.primal, other.primal), abs=2e-6 * half_square(y))
 
 
@@ -582,9 +574,7 @@ def test_weights_are_a_scaling_of_the_columns():
 def test_nearly_dependent_unpenalised_columns():
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        X = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 100)) + 1e-3 * rng.standard_normal(
-            (20, 100)
-        )
+        X = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 100)) + 1e-3 * rng.standard_normal((20, 100))
         y = rng.standard_normal(20)
         weights = rng.uniform(0.3, 1, 100)
         weights[:5] = 0.0
@@ -752,9 +742,7 @@ BAD_START = {
 def test_bad_input(case):
     changed, error, text = BAD[case]
     arguments = {"dictionary": X0, "y": Y0, "lam": 1.0} | changed
-    copies = {
-        name: np.array(value, copy=True) for name, value in arguments.items() if isinstance(value, np.ndarray)
-    }
+    copies = {name: np.array(value, copy=True) for name, value in arguments.items() if isinstance(value, np.ndarray)}
     with pytest.raises(error, match=text):
         solve_weighted_lasso(**arguments)
     if "lam" not in changed:
@@ -940,9 +928,7 @@ def test_bounds_know_nothing_of_a_zero_target():
 # -- known defects: each of these is to become a plain test -----------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True, reason="after a direction is forgotten and nothing learnt, `rest` is that of before"
-)
+@pytest.mark.xfail(strict=True, reason="after a direction is forgotten and nothing learnt, `rest` is that of before")
 def test_bounds_after_forgetting_in_vain():
     """In 12 dimensions, with 12 directions, learning one again forgets another: the bound must widen."""
     rng, phi, X, bounds = bounds_for(np.float64, 0, (12, 50))

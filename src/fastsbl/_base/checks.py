@@ -71,7 +71,9 @@ def check_target(y: Any, n_samples: int, name: str = "y", *, columns: bool = Tru
     if bad:
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite values")
     if float(np.abs(array).max()) > 1e150:
-        raise ValueError(f"{name} must stay below 1e150, since its square is needed, got {np.abs(array).max():.3g}; rescale it")
+        raise ValueError(
+            f"{name} must stay below 1e150, since its square is needed, got {np.abs(array).max():.3g}; rescale it"
+        )
     return array
 
 
@@ -99,7 +101,9 @@ def check_coefficients(coef: Any, n_features: int, name: str) -> Array:
     """Return coefficients as a finite (n,) or (n, L) array."""
     array = as_numbers(coef, name)
     if array.ndim not in (1, 2) or array.shape[0] != n_features:
-        raise ValueError(f"{name} must have {n_features} rows, one per column of the dictionary, got shape {array.shape}")
+        raise ValueError(
+            f"{name} must have {n_features} rows, one per column of the dictionary, got shape {array.shape}"
+        )
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got NaN or infinite values")
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

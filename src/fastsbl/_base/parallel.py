@@ -82,9 +82,7 @@ def run_in_chunks(task: Callable[[int, int], object], size: int, work: float) ->
         return
     edges = [size * k // threads for k in range(threads + 1)]
     pool = _shared_pool()
-    futures: list[Future[object]] = [
-        pool.submit(task, edges[k], edges[k + 1]) for k in range(threads - 1)
-    ]
+    futures: list[Future[object]] = [pool.submit(task, edges[k], edges[k + 1]) for k in range(threads - 1)]
     try:
         task(edges[-2], edges[-1])
     finally:

@@ -67,16 +67,12 @@ def read_vocabulary(path: Path, n_words: int) -> NDArray[np.str_]:
         while line := file.readline(4 * LONGEST_WORD + 2):
             if len(words) == n_words:
                 if line.strip():
-                    raise ValueError(
-                        f"{path}: expected {n_words:,} words, as the docword file says; there are more"
-                    )
+                    raise ValueError(f"{path}: expected {n_words:,} words, as the docword file says; there are more")
                 continue
             try:
                 word = line.decode("utf-8").strip()
             except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path}, line {len(words) + 1}: expected text in UTF-8 ({error})"
-                ) from error
+                raise ValueError(f"{path}, line {len(words) + 1}: expected text in UTF-8 ({error})") from error
             if not 0 < len(word) <= LONGEST_WORD:
                 raise ValueError(
                     f"{path}, line {len(words) + 1}: expected a word of 1 to {LONGEST_WORD} characters, "
@@ -102,9 +98,7 @@ def _read_header(path: Path, file: IO[bytes]) -> tuple[Header, bytes]:
             )
         value = int(line)
         if value < lowest:
-            raise ValueError(
-                f"{path}, line {number + 1}: expected a number of {name} >= {lowest}, got {value}"
-            )
+            raise ValueError(f"{path}, line {number + 1}: expected a number of {name} >= {lowest}, got {value}")
         if name != "entries" and value > _kernels.INT32_MAX:
             raise ValueError(
                 f"{path}, line {number + 1}: expected at most {_kernels.INT32_MAX:,} {name}, got {value:,}"

@@ -84,9 +84,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
             with gzip.GzipFile(fileobj=raw, mode="rb") as inflated:
                 yield inflated  # type: ignore[misc]  # GzipFile reads like any binary file
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(
-                f"{path}: expected a whole gzip file, but it is truncated or damaged ({error})"
-            ) from error
+            raise ValueError(f"{path}: expected a whole gzip file, but it is truncated or damaged ({error})") from error
 
 
 def read_at_most(file: IO[bytes], limit: int) -> bytearray:

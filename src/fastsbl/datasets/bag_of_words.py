@@ -140,9 +140,7 @@ def _locate(name_or_path: PathLike, data_home: PathLike | None) -> Path:
             raise ValueError(f"name_or_path: expected {known} or the path of a docword file, got {name!r}")
         raise FileNotFoundError(f"name_or_path: there is no file {path}")
     folders = search_folders(data_home, dict.fromkeys(("bag_of_words", "nytimes", name)))
-    return find_file(folders, _with_and_without_gz(f"docword.{name}.txt")) or _download(
-        name, data_home, folders
-    )
+    return find_file(folders, _with_and_without_gz(f"docword.{name}.txt")) or _download(name, data_home, folders)
 
 
 def _download(name: str, data_home: PathLike | None, folders: list[Path]) -> Path:

@@ -111,9 +111,7 @@ def _draw_documents(
     return counts
 
 
-def _origins(
-    generator: np.random.Generator, positions: NDArray[np.int64], concentration: float
-) -> NDArray[np.int64]:
+def _origins(generator: np.random.Generator, positions: NDArray[np.int64], concentration: float) -> NDArray[np.int64]:
     """Return, for every token, the token whose fresh draw it repeats (itself when it is fresh).
 
     ``positions`` counts the tokens before it in its document. Repeats point to any earlier token of the

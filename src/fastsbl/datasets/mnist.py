@@ -156,9 +156,7 @@ def fetch_mnist(data_home: PathLike | None = None) -> DigitImages:
     True
     """
     paths = _locate(data_home)
-    arrays = {
-        field: _read_idx(paths[field], shape, digest=digest) for field, (_, shape, digest) in FILES.items()
-    }
+    arrays = {field: _read_idx(paths[field], shape, digest=digest) for field, (_, shape, digest) in FILES.items()}
     return DigitImages(**arrays)
 
 
@@ -199,17 +197,13 @@ def _read_idx(path: Path, shape: tuple[int, ...] | None, *, digest: str | None) 
                 f"{path}: expected an IDX file (first bytes 00 00 08 ..), got {magic.hex(' ') or 'nothing'}"
             )
         if magic[2] != 8:
-            raise ValueError(
-                f"{path}: expected IDX values of type 0x08 (unsigned byte), got 0x{magic[2]:02x}"
-            )
+            raise ValueError(f"{path}: expected IDX values of type 0x08 (unsigned byte), got 0x{magic[2]:02x}")
         rank = magic[3]
         if shape is not None and rank != len(shape):
             raise ValueError(f"{path}: expected {len(shape)} dimensions, the header announces {rank}")
         header = bytes(read_at_most(file, 4 * rank))
         if len(header) < 4 * rank:
-            raise ValueError(
-                f"{path}: expected {4 * rank} bytes of dimensions, the file ends after {len(header)}"
-            )
+            raise ValueError(f"{path}: expected {4 * rank} bytes of dimensions, the file ends after {len(header)}")
         dims: tuple[int, ...] = struct.unpack(f">{rank}I", header)
         if shape is not None and dims != shape:
             raise ValueError(f"{path}: expected the dimensions {shape}, the header announces {dims}")
@@ -221,9 +215,7 @@ def _read_idx(path: Path, shape: tuple[int, ...] | None, *, digest: str | None) 
                 f"only {len(content)}"
             )
         if file.read(1):
-            raise ValueError(
-                f"{path}: the header announces {size} bytes of values, but the file goes on after them"
-            )
+            raise ValueError(f"{path}: the header announces {size} bytes of values, but the file goes on after them")
     if digest is not None:
         got = hashlib.sha256(magic + header)
         got.update(content)

@@ -141,9 +141,7 @@ def make_sparse_regression(
         raise ValueError(f"snr_db: expected a finite number, or None for no noise, got {snr_db!r}")
 
     generator = np.random.default_rng(rng)
-    columns = generator.standard_normal(
-        (n_distinct, n_samples)
-    )  # one row per column: contiguous for the recursion
+    columns = generator.standard_normal((n_distinct, n_samples))  # one row per column: contiguous for the recursion
     if design == "ar":
         innovation = np.sqrt(1 - correlation**2)
         for j in range(1, n_distinct):
@@ -259,8 +257,6 @@ def mnist_dictionary(bunch: DigitImages, per_class: int = 1_000, seed: int = 0) 
     matrix = np.asfortranarray(images.T)
     norms = np.linalg.norm(matrix, axis=0)
     if not norms.all():
-        raise ValueError(
-            f"bunch: training image {columns[np.argmin(norms)]} is blank and cannot have unit norm"
-        )
+        raise ValueError(f"bunch: training image {columns[np.argmin(norms)]} is blank and cannot have unit norm")
     matrix /= norms
     return LabelledDictionary(matrix, bunch.train_labels[columns].astype(np.int64))

@@ -4,7 +4,6 @@ Dense dictionaries come as their transpose ``rows`` (n, N), whose rows are the c
 float32 data are multiplied in float32 over short runs and summed in float64.
 """
 
-import numpy as np
 from numba import njit
 
 _RUN = 256

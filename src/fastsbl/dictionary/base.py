@@ -253,7 +253,9 @@ class Dictionary(ABC):
         """Column numbers as an array, or an error that says which are out of range."""
         numbers = np.atleast_1d(np.asarray(index))
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-            raise TypeError(f"index must be a list of column numbers, got an array of {numbers.dtype} with shape {numbers.shape}")
+            raise TypeError(
+                f"index must be a list of column numbers, got an array of {numbers.dtype} with shape {numbers.shape}"
+            )
         if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= self.n_features):
             raise IndexError(
                 f"index must hold column numbers from 0 to {self.n_features - 1}, got {numbers.min()} to {numbers.max()}"

@@ -81,7 +81,12 @@ def _convert(X: Any, gram_cache_bytes: int) -> Dictionary:
     if isinstance(X, LinearOperator) or (hasattr(X, "rmatvec") and hasattr(X, "matmat")):
         _check_shape(X.shape)
         return OperatorDictionary(X, gram_cache_bytes=gram_cache_bytes)
-    if hasattr(X, "sparse") and hasattr(X, "dtypes") and len(X.dtypes) and all(hasattr(kind, "fill_value") for kind in X.dtypes):
+    if (
+        hasattr(X, "sparse")
+        and hasattr(X, "dtypes")
+        and len(X.dtypes)
+        and all(hasattr(kind, "fill_value") for kind in X.dtypes)
+    ):
         return _convert(X.sparse.to_coo(), gram_cache_bytes)
     array = as_numbers(X, "dictionary")
     _check_shape(array.shape)

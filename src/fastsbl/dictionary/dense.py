@@ -45,7 +45,9 @@ class DenseDictionary(Dictionary):
                 vector = np.ascontiguousarray(R)
                 out = np.empty(self.n_features)
                 run_in_chunks(
-                    lambda start, stop: _kernels.dense_dots(rows, vector, out, start, stop), self.n_features, self._array.size
+                    lambda start, stop: _kernels.dense_dots(rows, vector, out, start, stop),
+                    self.n_features,
+                    self._array.size,
                 )
             else:
                 vectors = np.ascontiguousarray(R.T)

@@ -68,7 +68,11 @@ class SparseDictionary(Dictionary):
         squares = np.abs(self._matrix.data.astype(np.complex128)) ** 2
         sums = np.concatenate([[0.0], np.cumsum(squares)])
         empty = self._indptr[1:] == self._indptr[:-1]
-        out = np.add.reduceat(squares, np.minimum(self._indptr[:-1], max(squares.size - 1, 0))) if squares.size else sums[:0]
+        out = (
+            np.add.reduceat(squares, np.minimum(self._indptr[:-1], max(squares.size - 1, 0)))
+            if squares.size
+            else sums[:0]
+        )
         return np.where(empty, 0.0, out) if squares.size else np.zeros(self.n_features)
 
     def _squared_norms_and_correlations(self, vector: Array) -> tuple[FloatArray, Array] | None:
@@ -78,7 +82,9 @@ class SparseDictionary(Dictionary):
         out, squares = np.empty(self.n_features), np.empty(self.n_features)
         data, indices, indptr = self._matrix.data, self._matrix.indices, self._indptr
         run_in_chunks(
-            lambda start, stop: _kernels.sparse_dots_and_squares(data, indices, indptr, factor, out, squares, start, stop),
+            lambda start, stop: _kernels.sparse_dots_and_squares(
+                data, indices, indptr, factor, out, squares, start, stop
+            ),
             self.n_features,
             self.nnz,
         )

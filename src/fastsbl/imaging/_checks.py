@@ -39,9 +39,7 @@ def optional_import(module: str, purpose: str, package: str | None = None) -> An
         return importlib.import_module(module)
     except ImportError as error:
         name = package if package is not None else module.split(".")[0]
-        raise ImportError(
-            f'{purpose} needs {name}, which is not installed: pip install "fastsbl[apps]"'
-        ) from error
+        raise ImportError(f'{purpose} needs {name}, which is not installed: pip install "fastsbl[apps]"') from error
 
 
 def check_positive(name: str, value: float, *, allow_zero: bool = False) -> float:
@@ -61,18 +59,14 @@ def check_range(name: str, value: Sequence[float], *, low: float = 0.0) -> tuple
     return float(pair[0]), float(pair[1])
 
 
-def check_shape(
-    name: str, value: Sequence[SupportsIndex], *, ndim: int = 2, minimum: int = 1
-) -> tuple[int, ...]:
+def check_shape(name: str, value: Sequence[SupportsIndex], *, ndim: int = 2, minimum: int = 1) -> tuple[int, ...]:
     """Return `value` as a tuple of `ndim` whole numbers, each at least `minimum`."""
     try:
         sizes = tuple(int(np.asarray(size).__index__()) for size in value)
     except TypeError:
         sizes = ()
     if len(sizes) != ndim or min(sizes) < minimum:
-        raise ValueError(
-            f"{name} must be a tuple of {ndim} whole numbers, each at least {minimum}; got {value!r}"
-        )
+        raise ValueError(f"{name} must be a tuple of {ndim} whole numbers, each at least {minimum}; got {value!r}")
     return sizes
 
 
@@ -101,9 +95,7 @@ def check_points(name: str, value: ArrayLike) -> FloatArray:
     if points.size == 0:
         return np.empty((0, 2))
     if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(
-            f"{name} must be an array of shape (n, 2) with columns x and y; got shape {points.shape}"
-        )
+        raise ValueError(f"{name} must be an array of shape (n, 2) with columns x and y; got shape {points.shape}")
     if not np.all(np.isfinite(points)):
         raise ValueError(f"{name} must hold finite coordinates; got NaN or infinity")
     return points

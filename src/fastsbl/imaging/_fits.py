@@ -164,6 +164,4 @@ def write(path: Path, values: Any, wcs: Any, header: Any) -> None:
         if wcs is not None:
             kept.update(wcs.to_header(relax=True))
         stored = values.astype(np.uint8) if values.dtype.kind == "b" else values
-        fits.PrimaryHDU(data=stored, header=kept).writeto(
-            path, overwrite=True, output_verify="silentfix+ignore"
-        )
+        fits.PrimaryHDU(data=stored, header=kept).writeto(path, overwrite=True, output_verify="silentfix+ignore")

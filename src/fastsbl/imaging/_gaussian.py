@@ -43,9 +43,7 @@ def pixel_factor(u: FloatArray, sigma: FloatArray, size: int) -> FloatArray:
     return np.asarray(0.5 * np.diff(steps, axis=1))
 
 
-def pixel_factor_gradient(
-    u: FloatArray, sigma: FloatArray, size: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def pixel_factor_gradient(u: FloatArray, sigma: FloatArray, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Integral over pixels, and its derivatives in the centre and in the width.
 
     Parameters
@@ -158,9 +156,7 @@ def _parts(total: int, per_source: int) -> list[slice]:
     return [slice(start, min(start + size, total)) for start in range(0, total, size)]
 
 
-def _rows(
-    v: FloatArray, shape: RotatedShape, nodes: FloatArray, height: int
-) -> tuple[FloatArray, FloatArray]:
+def _rows(v: FloatArray, shape: RotatedShape, nodes: FloatArray, height: int) -> tuple[FloatArray, FloatArray]:
     """Heights of the nodes above each source, (k, height, node), and the density of y there."""
     above = (np.arange(height)[:, None] + nodes)[None] - v[:, None, None]
     s_yy = shape.s_yy[:, None, None]

@@ -52,9 +52,7 @@ def clear_errors(file: Path) -> Iterator[None]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ImageFormatError(f"{file} is truncated or damaged: {error}") from error
     except (OSError, ValueError, TypeError, IndexError, KeyError, SyntaxError, RuntimeError) as error:
-        raise ImageFormatError(
-            f"{file} could not be read as an image (truncated or damaged?): {error}"
-        ) from error
+        raise ImageFormatError(f"{file} could not be read as an image (truncated or damaged?): {error}") from error
 
 
 def _open_bytes(file: Path) -> IO[bytes]:
@@ -92,9 +90,7 @@ def _check_tiff_chain(file: Path, source: IO[bytes], size: int) -> None:
     while place:
         after = place + count_width + entry * number(place, count_width)
         if after + width > size or place in seen:
-            raise ImageFormatError(
-                f"{file} is truncated: a directory of frames lies beyond the end of the file"
-            )
+            raise ImageFormatError(f"{file} is truncated: a directory of frames lies beyond the end of the file")
         seen.add(place)
         place = number(after, width)
 
@@ -116,9 +112,7 @@ def _open_tiff(file: Path, hdu: int | str | None) -> Stack:
             raise
         except Exception as error:
             source.close()
-            raise ImageFormatError(
-                f"{file} could not be read as TIFF (truncated or damaged?): {error}"
-            ) from error
+            raise ImageFormatError(f"{file} could not be read as TIFF (truncated or damaged?): {error}") from error
 
     def frame(index: int) -> Any:
         if whole is not None:

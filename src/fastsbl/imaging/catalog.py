@@ -136,9 +136,7 @@ class SourceCatalog:
     @property
     def xy(self) -> FloatArray:
         """Positions as an array of shape (n, 2)."""
-        return np.column_stack(
-            [np.asarray(self.table[name], dtype=np.float64) for name in ("x_fit", "y_fit")]
-        )
+        return np.column_stack([np.asarray(self.table[name], dtype=np.float64) for name in ("x_fit", "y_fit")])
 
     @classmethod
     def from_columns(

@@ -87,9 +87,7 @@ class ImageData:
         if raw.dtype.kind not in "biuf":
             raise ImageFormatError(f"pixels must be real numbers; got dtype {raw.dtype}{where}")
         if raw.ndim != 2 or raw.size == 0:
-            raise ImageFormatError(
-                f"an image must be two-dimensional and not empty; got shape {raw.shape}{where}"
-            )
+            raise ImageFormatError(f"an image must be two-dimensional and not empty; got shape {raw.shape}{where}")
         array = np.array(raw, dtype=np.float64, order="C")
         return cls(array, ~np.isfinite(array), wcs, header, {**meta, "dtype": str(raw.dtype)})
 
@@ -150,8 +148,7 @@ def read_image(
             values = _read_table(file, skip_rows)
         return ImageData.from_array(values, **meta)
     raise ImageFormatError(
-        f"path must end in one of {', '.join([*STACKS, '.png', *_TABLES])} (with .gz or without); "
-        f"got {file.name}"
+        f"path must end in one of {', '.join([*STACKS, '.png', *_TABLES])} (with .gz or without); got {file.name}"
     )
 
 
@@ -232,9 +229,7 @@ def write_image(
     file = Path(path)
     values = np.asarray(array)
     if values.ndim != 2 or values.dtype.kind not in "biuf":
-        raise ValueError(
-            f"array must be a two-dimensional real image; got shape {values.shape}, {values.dtype}"
-        )
+        raise ValueError(f"array must be a two-dimensional real image; got shape {values.shape}, {values.dtype}")
     suffix = suffix_of(file)
     writers: dict[str, Callable[[Path], None]] = {
         ".png": lambda out: _write_png(out, values, scale),
@@ -267,8 +262,7 @@ def _pick_frame(file: Path, frame: int | None, stack: Stack) -> ImageData:
     with stack:
         if frame is None and stack.n_frames > 1:
             raise ImageFormatError(
-                f"{file} holds {stack.n_frames} frames: pass frame (0 to {stack.n_frames - 1}), "
-                f"or use iter_frames"
+                f"{file} holds {stack.n_frames} frames: pass frame (0 to {stack.n_frames - 1}), or use iter_frames"
             )
         index = 0 if frame is None else int(frame)
         if not 0 <= index < stack.n_frames:

@@ -79,9 +79,7 @@ class PixelPSF:
     ) -> None:
         samples = check_finite("image", image)
         if samples.ndim != 2 or samples.size == 0:
-            raise ValueError(
-                f"image must be a two-dimensional array that is not empty; got shape {samples.shape}"
-            )
+            raise ValueError(f"image must be a two-dimensional array that is not empty; got shape {samples.shape}")
         per_axis = (oversampling, oversampling) if np.ndim(oversampling) == 0 else oversampling
         self.oversampling = check_shape("oversampling", per_axis)  # type: ignore[arg-type]
         per_pixel = self.oversampling[0] * self.oversampling[1]
@@ -92,9 +90,7 @@ class PixelPSF:
         usual = abs(share - 1.0) <= _SUM_TOLERANCE
         if normalize:
             if not usual and abs(total - 1.0) > _SUM_TOLERANCE:
-                wanted = (
-                    "not to 1" if per_pixel == 1 else f"neither to 1 nor to {per_pixel} (samples per pixel)"
-                )
+                wanted = "not to 1" if per_pixel == 1 else f"neither to 1 nor to {per_pixel} (samples per pixel)"
                 self._warn(
                     f"the PSF image sums to {total:.6g}, {wanted}; it has been rescaled, and fluxes count "
                     f"the light inside the image"

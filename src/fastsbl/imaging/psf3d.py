@@ -88,9 +88,7 @@ class GaussianPSF3D:
         """
         reach = float(np.sqrt(2.0 * gammaincinv(1.5, check_fraction("fraction", fraction))))
         voxel = 1.0 / 12.0
-        return reach * float(np.sqrt(self.sigma_xy**2 + voxel)), reach * float(
-            np.sqrt(self.sigma_z**2 + voxel)
-        )
+        return reach * float(np.sqrt(self.sigma_xy**2 + voxel)), reach * float(np.sqrt(self.sigma_z**2 + voxel))
 
     def stamp(
         self,

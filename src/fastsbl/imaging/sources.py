@@ -341,9 +341,7 @@ def build_source_dictionary(
         else:
             assert psf is not None
             fill_from_stamps(x, y, rx, ry, (height, width), psf, indptr, indices, data, norms)
-        matrix = sparse.csc_array(
-            (data, indices, indptr.astype(index_type)), shape=(pixels, x.size), copy=False
-        )
+        matrix = sparse.csc_array((data, indices, indptr.astype(index_type)), shape=(pixels, x.size), copy=False)
     dark = int(np.sum(norms <= _DARK))
     if dark:
         raise ValueError(f"psf must have light inside the frame for every candidate; {dark} have none")

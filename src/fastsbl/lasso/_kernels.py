@@ -17,7 +17,7 @@ def _soft(z, limit, positive):
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def _gradient(gram, target, theta, g, size):
-    """g = target - gram theta, from the nonzero coefficients."""
+    """G = target - gram theta, from the nonzero coefficients."""
     for i in range(size):
         g[i] = target[i]
     for j in range(size):
@@ -250,7 +250,9 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def exceeding_bounds(products, coefficients, n_directions, rest, perpendicular, norms, error, limits, skip, found, one_sided):
+def exceeding_bounds(
+    products, coefficients, n_directions, rest, perpendicular, norms, error, limits, skip, found, one_sided
+):
     """Collect the features whose correlation with r cannot be shown to stay below its limit.
 
     r = sum_k coefficients_k q_k + a remainder of length ``perpendicular`` orthogonal to all q_k;

@@ -105,7 +105,13 @@ def _extrapolate(kept: list[Array]) -> Array | None:
 
 
 def solve_blocks(
-    problem: DualProblem, y: Array, rules: tuple[Rule, ...], start: Array, point: PrimalPoint | None, tol: float, max_iter: int
+    problem: DualProblem,
+    y: Array,
+    rules: tuple[Rule, ...],
+    start: Array,
+    point: PrimalPoint | None,
+    tol: float,
+    max_iter: int,
 ) -> Answer:
     """Grow a working set by the columns that violate their limit most, until the gap is below ``tol``."""
     clock = time.perf_counter()

@@ -50,6 +50,8 @@ def _sharpen(problem: DualProblem, residual: Array, correlations: Array) -> None
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(problem.limits > 0, sizes / problem.limits, 0.0)
         error = problem.slack * float(np.linalg.norm(residual)) * problem.norms / problem.limits
-    near = np.flatnonzero(ratios + np.where(problem.limits > 0, error, 0.0) >= ratios.max(initial=0.0) * (1 - problem.slack))
+    near = np.flatnonzero(
+        ratios + np.where(problem.limits > 0, error, 0.0) >= ratios.max(initial=0.0) * (1 - problem.slack)
+    )
     if near.size <= max(256, problem.limits.size // 50):
         correlations[near] = problem.dictionary.columns(near).conj().T @ residual

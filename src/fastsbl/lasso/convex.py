@@ -16,7 +16,13 @@ __all__ = ["solve_convex"]
 
 
 def solve_convex(
-    problem: DualProblem, y: Array, rules: tuple[Rule, ...], start: Array, point: PrimalPoint | None, tol: float, max_iter: int
+    problem: DualProblem,
+    y: Array,
+    rules: tuple[Rule, ...],
+    start: Array,
+    point: PrimalPoint | None,
+    tol: float,
+    max_iter: int,
 ) -> Answer:
     """Hand the screened problem to CVXPY (Clarabel); coefficients below 1e-7 of the largest are set to zero."""
     try:
@@ -44,7 +50,9 @@ def solve_convex(
         loss = 0.5 * cvxpy.sum_squares(y - columns @ theta)
         task = cvxpy.Problem(cvxpy.Minimize(loss + problem.limits[index] @ norms))
         accuracy = max(min(tol * 1e-2, 1e-8), 1e-13)
-        task.solve(solver=cvxpy.CLARABEL, max_iter=max_iter, tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy)
+        task.solve(
+            solver=cvxpy.CLARABEL, max_iter=max_iter, tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy
+        )
         if theta.value is None:
             raise RuntimeError(f"CVXPY found no solution (status {task.status!r})")
         iterations = int(task.solver_stats.num_iters or 0)
@@ -53,5 +61,7 @@ def solve_convex(
         sizes = sizes * problem.norms[index]
         values[sizes <= 1e-7 * sizes.max()] = 0.0
         coef[index] = values
-    history.append({"rejected": shares, "working_set": index.size, "passes": phi.passes, "seconds": time.perf_counter() - clock})
+    history.append(
+        {"rejected": shares, "working_set": index.size, "passes": phi.passes, "seconds": time.perf_counter() - clock}
+    )
     return Answer(coef, iterations, history)

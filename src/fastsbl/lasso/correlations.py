@@ -33,7 +33,14 @@ class Correlations:
     """
 
     def __init__(
-        self, dictionary: Dictionary, y: FloatArray, products: FloatArray, norms: FloatArray, slack: float, *, most_directions: int = 12
+        self,
+        dictionary: Dictionary,
+        y: FloatArray,
+        products: FloatArray,
+        norms: FloatArray,
+        slack: float,
+        *,
+        most_directions: int = 12,
     ) -> None:
         self.dictionary = dictionary
         self.norms = norms

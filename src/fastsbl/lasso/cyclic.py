@@ -48,7 +48,9 @@ class _Columns:
         self.rows = np.ascontiguousarray(self.phi.columns(index).T)
         self.place = np.arange(index.size)
 
-    def sweep(self, limits: FloatArray, theta: FloatArray, residual: FloatArray, squares: FloatArray, tol: float) -> int:
+    def sweep(
+        self, limits: FloatArray, theta: FloatArray, residual: FloatArray, squares: FloatArray, tol: float
+    ) -> int:
         """Run a few epochs; theta and residual are updated in place."""
         if self.sparse:
             assert isinstance(self.phi, SparseDictionary)
@@ -57,12 +59,20 @@ class _Columns:
                 data, indices, indptr, self.place, limits, theta, residual, squares, _EPOCHS, tol, self.positive
             )
         else:
-            done = _kernels.cyclic_dense(self.rows, self.place, limits, theta, residual, squares, _EPOCHS, tol, self.positive)
+            done = _kernels.cyclic_dense(
+                self.rows, self.place, limits, theta, residual, squares, _EPOCHS, tol, self.positive
+            )
         return int(done)
 
 
 def solve_cyclic(
-    problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...], start: FloatArray, point: PrimalPoint | None, tol: float, max_iter: int
+    problem: DualProblem,
+    y: FloatArray,
+    rules: tuple[Rule, ...],
+    start: FloatArray,
+    point: PrimalPoint | None,
+    tol: float,
+    max_iter: int,
 ) -> Answer:
     """Sweep all surviving columns in turn; every ten epochs look at the gap and screen again."""
     clock = time.perf_counter()

@@ -31,7 +31,13 @@ class KnownLimits:
 
 
 def solve_working_set(
-    problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...], start: FloatArray, point: PrimalPoint | None, tol: float, max_iter: int
+    problem: DualProblem,
+    y: FloatArray,
+    rules: tuple[Rule, ...],
+    start: FloatArray,
+    point: PrimalPoint | None,
+    tol: float,
+    max_iter: int,
 ) -> Answer:
     """Solve exactly on a growing working set, until the duality gap of the full problem is below ``tol``."""
     clock = time.perf_counter()
@@ -87,7 +93,9 @@ def solve_working_set(
     return Answer(working_set.coefficients(), epochs, history)
 
 
-def take_first(working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray | None) -> None:
+def take_first(
+    working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray | None
+) -> None:
     """Begin with the given coefficients, the unpenalised columns and those whose limit is nearest.
 
     Columns already in hand take part again, from the coefficients they have.

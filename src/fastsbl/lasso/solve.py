@@ -33,7 +33,11 @@ from fastsbl.screening.rules import LAM_ZERO, find_rules
 
 __all__ = ["SOLVERS", "lambda_max", "solve_weighted_lasso", "weighted_lasso_path"]
 
-SOLVERS: dict[str, Callable[..., Answer]] = {"working-set": solve_working_set, "cd": solve_cyclic, "cvxpy": solve_convex}
+SOLVERS: dict[str, Callable[..., Answer]] = {
+    "working-set": solve_working_set,
+    "cd": solve_cyclic,
+    "cvxpy": solve_convex,
+}
 
 
 def solve_weighted_lasso(
@@ -187,7 +191,9 @@ def lambda_max(dictionary: Any, y: Any, weights: Any = None, *, positive: bool =
 class _Options:
     """Checked options of a solve."""
 
-    def __init__(self, phi: Dictionary, y: Array, positive: Any, screening: Any, solver: Any, tol: Any, max_iter: Any) -> None:
+    def __init__(
+        self, phi: Dictionary, y: Array, positive: Any, screening: Any, solver: Any, tol: Any, max_iter: Any
+    ) -> None:
         self.positive = _check_positive(positive, phi, y)
         self.rules = find_rules(screening)
         name = check_choice(solver, "solver", tuple(SOLVERS))

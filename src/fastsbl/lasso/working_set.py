@@ -111,7 +111,16 @@ class WorkingSet:
         """Minimise over the columns in hand; epochs used, negative if ``tol`` (of ||y||) was not reached."""
         return int(
             _kernels.solve_gram(
-                self._gram, self._target, self._limits, self._theta, self._g, self.size, self._scale, tol, max_epochs, positive
+                self._gram,
+                self._target,
+                self._limits,
+                self._theta,
+                self._g,
+                self.size,
+                self._scale,
+                tol,
+                max_epochs,
+                positive,
             )
         )
 

@@ -42,7 +42,9 @@ class Look:
         If set, all features outside the working set that could violate while `covers` holds.
     """
 
-    def __init__(self, residual: FloatArray, model: SupportModel, active: IndexArray, upper: FloatArray, lower: FloatArray) -> None:
+    def __init__(
+        self, residual: FloatArray, model: SupportModel, active: IndexArray, upper: FloatArray, lower: FloatArray
+    ) -> None:
         self.residual = residual
         self.model = model
         self.active = active
@@ -147,7 +149,9 @@ class BoundedInner:
         if problem.target_is_feasible:
             self.ws.theta[:] = 0.0
             self.ws.limits[:] = np.inf
-            return InnerResult(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), self.y, 0.0, 0.0, dict(self._shares), 0)
+            return InnerResult(
+                np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), self.y, 0.0, 0.0, dict(self._shares), 0
+            )
         take_first(self.ws, problem, rejected, None)
         seen = 0
         while True:
@@ -303,7 +307,9 @@ class BoundedInner:
         )  # fmt: skip
 
     def _doubtful(self, skip: IndexArray, drift: float = 0.0, widening: float = 1.0 + _RELATIVE) -> IndexArray:
-        found = _kernels.over_limit(self._upper, self._lower, self.problem.norms, self.lam, drift, widening, skip, self._found)
+        found = _kernels.over_limit(
+            self._upper, self._lower, self.problem.norms, self.lam, drift, widening, skip, self._found
+        )
         return self._found[:found].copy()
 
     def _check_all(self, model: SupportModel, residual: FloatArray, *, again: bool) -> bool:

@@ -59,7 +59,9 @@ def loss(dictionary: Any, y: Any, gamma: Any, lam: float) -> float:
     lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
     gamma = as_numbers(gamma, "gamma")
     if gamma.shape != (phi.n_features,) or gamma.dtype.kind == "c" or not np.isfinite(gamma).all() or (gamma < 0).any():
-        raise ValueError(f"gamma must be {phi.n_features} finite numbers of at least 0, one per column, got shape {gamma.shape}")
+        raise ValueError(
+            f"gamma must be {phi.n_features} finite numbers of at least 0, one per column, got shape {gamma.shape}"
+        )
     used = np.flatnonzero(gamma)
     rows = phi.columns(used).T
     model = SupportModel(rows, rows.conj() @ rows.T, gamma[used].astype(np.float64), lam)

@@ -64,7 +64,8 @@ class ExactInner:
         self.tol = tol
         self.max_epochs = max_epochs
         self.coef: Array = np.zeros(
-            (problem.norms.size, *y.shape[1:]), dtype=np.complex128 if np.iscomplexobj(problem.correlations) else np.float64
+            (problem.norms.size, *y.shape[1:]),
+            dtype=np.complex128 if np.iscomplexobj(problem.correlations) else np.float64,
         )
         self._point: PrimalPoint | None = None
         self._root_targets = np.sqrt(1.0 if y.ndim == 1 else y.shape[1])
@@ -124,11 +125,18 @@ class ExactInner:
             certificate = certify(problem, self.y, self.coef)
             if answer.history:
                 rejected = {**rejected, **answer.history[-1]["rejected"]}
-            if certificate.gap <= self.tol * scale or strict <= 1e-15 or epochs >= self.max_epochs or answer.n_epochs == 0:
+            if (
+                certificate.gap <= self.tol * scale
+                or strict <= 1e-15
+                or epochs >= self.max_epochs
+                or answer.n_epochs == 0
+            ):
                 break
             strict, before = 0.1 * strict, certificate.point
         self._point = certificate.point
         used = np.flatnonzero(magnitudes(self.coef))
         theta = self.coef[used]
         penalty = float(magnitudes(theta) @ limits[used])
-        return InnerResult(used, theta, weights[used], certificate.residual, penalty, certificate.gap, rejected, limits.size)
+        return InnerResult(
+            used, theta, weights[used], certificate.residual, penalty, certificate.gap, rejected, limits.size
+        )

@@ -9,7 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fastsbl._base.checks import check_choice, check_flag, check_positive_number, check_target, check_weights, check_whole_number
+from fastsbl._base.checks import (
+    check_choice,
+    check_flag,
+    check_positive_number,
+    check_target,
+    check_weights,
+    check_whole_number,
+)
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl._base.warnings import ConditioningWarning, ConvergenceWarning
 from fastsbl.dictionary import Dictionary, as_dictionary
@@ -78,7 +85,9 @@ class Settings:
         if threshold != 0.0:
             threshold = check_positive_number(threshold, "threshold")
             if threshold >= 1.0:
-                raise ValueError(f"threshold must be below 1, since it is relative to the largest gamma, got {threshold!r}")
+                raise ValueError(
+                    f"threshold must be below 1, since it is relative to the largest gamma, got {threshold!r}"
+                )
         self.threshold = float(threshold)
         self.tol = check_positive_number(tol, "tol")
         self.max_iter = check_whole_number(max_iter, "max_iter")
@@ -91,7 +100,9 @@ class Settings:
 class Start:
     """What fits on one dictionary and target share: norms and products."""
 
-    def __init__(self, phi: Dictionary, y: Array, positive: bool, products: tuple[FloatArray, Array] | None = None) -> None:
+    def __init__(
+        self, phi: Dictionary, y: Array, positive: bool, products: tuple[FloatArray, Array] | None = None
+    ) -> None:
         norms, correlations = phi.norms_and_correlations(y) if products is None else products
         self.problem = DualProblem(phi, y, norms, positive=positive, norms=norms, correlations=correlations)
         self.lambda_max = largest_variance(correlations, norms, y)
@@ -182,12 +193,20 @@ def fit_sbl(
     start = Start(phi, target, settings.positive)
     gamma = None
     if warm_start is not None:
-        gamma = as_gamma(warm_start.gamma if isinstance(warm_start, SBLResult) else warm_start, phi.n_features, "warm_start")
+        gamma = as_gamma(
+            warm_start.gamma if isinstance(warm_start, SBLResult) else warm_start, phi.n_features, "warm_start"
+        )
     return run(start, target, lam, settings, gamma=gamma)
 
 
 def run(
-    start: Start, y: Array, lam: float, settings: Settings, *, inner: Inner | None = None, gamma: FloatArray | None = None
+    start: Start,
+    y: Array,
+    lam: float,
+    settings: Settings,
+    *,
+    inner: Inner | None = None,
+    gamma: FloatArray | None = None,
 ) -> SBLResult:
     """Run the outer loop to its end at one noise variance.
 
@@ -286,7 +305,9 @@ def _first_weights(init: Any, norms: FloatArray, lam: float) -> FloatArray:
         return np.where(norms > 0, 1.0, 0.0) if init == "unit" else norms / np.sqrt(lam)
     weights = check_weights(init, norms.size)
     if ((weights == 0) & (norms > 0)).any():
-        raise ValueError("init must be above 0 for every column that is not zero: a weight of 0 belongs to an infinite gamma")
+        raise ValueError(
+            "init must be above 0 for every column that is not zero: a weight of 0 belongs to an infinite gamma"
+        )
     return weights
 
 
@@ -294,7 +315,9 @@ def _change(index: IndexArray, values: FloatArray, before: dict[int, float]) -> 
     """Largest change of any feature's contribution, relative to the largest now."""
     if index.size == 0:
         return 0.0 if not before else np.inf
-    moved = max((abs(value - before.get(i, 0.0)) for i, value in zip(index.tolist(), values.tolist(), strict=True)), default=0.0)
+    moved = max(
+        (abs(value - before.get(i, 0.0)) for i, value in zip(index.tolist(), values.tolist(), strict=True)), default=0.0
+    )
     here = set(index.tolist())
     gone = max((value for i, value in before.items() if i not in here), default=0.0)
     return max(moved, gone) / float(values.max())

@@ -137,9 +137,15 @@ def fit_sbl_batch(
     if targets.ndim != 2:
         raise ValueError(f"Y must have shape ({phi.n_samples}, M), one target per column, got {targets.shape}")
     count = targets.shape[1]
-    variances = np.asarray(lam, dtype=np.float64) if np.ndim(lam) else np.full(count, check_positive_number(lam, "lam", zero=LAM_ZERO))
+    variances = (
+        np.asarray(lam, dtype=np.float64)
+        if np.ndim(lam)
+        else np.full(count, check_positive_number(lam, "lam", zero=LAM_ZERO))
+    )
     if variances.shape != (count,) or not np.isfinite(variances).all() or (variances <= 0).any():
-        raise ValueError(f"lam must be a number above 0 or {count} of them, one per column of Y, got shape {variances.shape}")
+        raise ValueError(
+            f"lam must be a number above 0 or {count} of them, one per column of Y, got shape {variances.shape}"
+        )
     jobs = available_threads() if n_jobs is None else check_whole_number(n_jobs, "n_jobs")
     norms = phi.column_norms()
     results: list[SBLResult | None] = [None] * count

@@ -85,7 +85,9 @@ class Posterior:
         """Posterior covariance of any features, zero in the rows and columns of those with gamma = 0."""
         index = np.atleast_1d(np.asarray(index, dtype=np.intp))
         if ((index < 0) | (index >= self.n_features)).any():
-            raise ValueError(f"index must be column numbers from 0 to {self.n_features - 1}, got {index.min()} to {index.max()}")
+            raise ValueError(
+                f"index must be column numbers from 0 to {self.n_features - 1}, got {index.min()} to {index.max()}"
+            )
         place = np.full(self.n_features, -1)
         place[self.support] = np.arange(self.support.size)
         where = place[index]
@@ -217,5 +219,7 @@ def as_gamma(value: Any, n_features: int, name: str) -> FloatArray:
     """Check prior variances given by a user."""
     array = as_numbers(value, name)
     if array.shape != (n_features,) or array.dtype.kind == "c" or not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"{name} must be {n_features} finite numbers of at least 0, one per column, got shape {array.shape}")
+        raise ValueError(
+            f"{name} must be {n_features} finite numbers of at least 0, one per column, got shape {array.shape}"
+        )
     return array.astype(np.float64)

@@ -40,8 +40,14 @@ def _half_ball(problem: DualProblem, point: PrimalPoint) -> tuple[Region, np.nda
 
 
 def _cut(
-    problem: DualProblem, region: Region, center: Array, normal: Array, offset: float, products: Array,
-    other: Array, length: float,
+    problem: DualProblem,
+    region: Region,
+    center: Array,
+    normal: Array,
+    offset: float,
+    products: Array,
+    other: Array,
+    length: float,
 ) -> Tested:
     """Cut a ball by a plane whose normal is ``(target - other) / length``.
 

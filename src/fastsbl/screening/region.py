@@ -105,6 +105,10 @@ class Screening:
                 f"both screenings must be of the same dictionary, got {self.rejected.size} and {other.rejected.size} features"
             )
         regions = tuple(
-            part for region in (self.region, other.region) for part in (region if isinstance(region, tuple) else (region,))
+            part
+            for region in (self.region, other.region)
+            for part in (region if isinstance(region, tuple) else (region,))
         )
-        return Screening(self.rejected | other.rejected, f"{self.rule}+{other.rule}", regions, self.passes + other.passes)
+        return Screening(
+            self.rejected | other.rejected, f"{self.rule}+{other.rule}", regions, self.passes + other.passes
+        )

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from fastsbl._base.checks import check_choice, check_coefficients, check_flag, check_positive_number, check_target, check_weights
+from fastsbl._base.checks import (
+    check_choice,
+    check_coefficients,
+    check_flag,
+    check_positive_number,
+    check_target,
+    check_weights,
+)
 from fastsbl.dictionary import as_dictionary
 from fastsbl.screening.dynamic import Tested, gap_dome_region, gap_sphere_region, holder_region
 from fastsbl.screening.problem import DualProblem, PrimalPoint

@@ -38,9 +38,7 @@ def sphere_region(problem: DualProblem, ball: str) -> Tested:
 
 
 def _first_cut(problem: DualProblem, region: Region, center: FloatArray) -> tuple[int, HalfSpace, FloatArray]:
-    star = int(
-        _kernels.deepest_plane(center, center, 0.0, problem.norms, problem.limits, -1, 1.0, problem.positive)
-    )
+    star = int(_kernels.deepest_plane(center, center, 0.0, problem.norms, problem.limits, -1, 1.0, problem.positive))
     return star, *_cut(problem, star, 1.0 if problem.positive else np.sign(center[star]))
 
 
