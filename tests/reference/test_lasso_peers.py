@@ -67,15 +67,16 @@ def test_scikit_learn(solver, form, positive):
     """scikit-learn has no weights: they are folded into the columns."""
     need(solver)
     X, y, weights = make_problem(1, density=0.3 if form == "sparse" else 1.0)
+    tol = 1e-8 if solver == "cvxpy" else 1e-10  # interior-point methods do not reach further
     made = sparse.csc_matrix(X) if form == "sparse" else X
     for ratio in (0.5, 0.1):
         lam = ratio * lambda_max(made, y, weights, positive=positive)
-        ours = solve_weighted_lasso(made, y, lam, weights, positive=positive, solver=solver, tol=1e-10)
+        ours = solve_weighted_lasso(made, y, lam, weights, positive=positive, solver=solver, tol=tol)
         peer = Lasso(lam / N, fit_intercept=False, tol=1e-12, max_iter=100_000, positive=positive)
         peer.fit(np.asfortranarray(X / weights) if form == "dense" else sparse.csc_matrix(X / weights), y)
         theirs = objective(X, y, lam * weights, peer.coef_ / weights)
-        assert objective(X, y, lam * weights, ours.coef) == pytest.approx(theirs, abs=2e-10 * half_square(y))
-        np.testing.assert_allclose(ours.coef, peer.coef_ / weights, atol=1e-4)
+        assert objective(X, y, lam * weights, ours.coef) == pytest.approx(theirs, abs=2 * tol * half_square(y))
+        np.testing.assert_allclose(ours.coef, peer.coef_ / weights, atol=1e-4 if tol < 1e-9 else 1e-3)
 
 
 def test_scikit_learn_with_several_targets():
@@ -174,8 +175,9 @@ def test_cvxpy_behind_every_rule(rule):
         assert on.converged
         assert on.primal == pytest.approx(off.primal, abs=1e-6 * half_square(y))
         assert on.primal == pytest.approx(exact.primal, abs=1e-6 * half_square(y))
-        np.testing.assert_array_equal(on.support, exact.support)
-        assert on.history[0]["rejected"].keys() == ({} if rule is None else on.history[0]["rejected"]).keys()
+        # an interior-point method leaves small values where the exact answer has zeros
+        np.testing.assert_allclose(on.coef, exact.coef, atol=1e-3 * np.abs(exact.coef).max())
+        assert bool(on.history[0]["rejected"]) == (rule is not None)
         if rule in ("two_hyperplanes", "auto"):
             assert on.history[0]["working_set"] < 40
 
