@@ -1,0 +1,277 @@
+"""The compiled kernels beside readable numpy twins."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fastsbl.dictionary import _kernels as products
+from fastsbl.lasso import _kernels as lasso
+
+REALS = [np.float32, np.float64]
+
+
+def close(got, expected, dtype=np.float64, scale=1.0):
+    tol = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tol * scale * (1 + np.abs(expected).max(initial=0)))
+
+
+# -- products with the columns ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("N", [1, 255, 256, 257, 1000])
+@pytest.mark.parametrize("dtype", REALS)
+def test_dense_products(dtype, N):
+    """Runs of 256 are where single precision stops summing: lengths on both sides of it."""
+    rng = np.random.default_rng(N)
+    rows = rng.standard_normal((20, N)).astype(dtype)
+    vectors = rng.standard_normal((3, N)).astype(dtype)
+    exact, exact_vectors = rows.astype(float), vectors.astype(float)
+    dots, squares = exact @ exact_vectors[0], (exact**2).sum(axis=1)
+
+    out = np.full(20, -7.0)
+    products.dense_dots(rows, vectors[0], out, 4, 15)
+    close(out[4:15], dots[4:15], dtype, N**0.5)
+    np.testing.assert_array_equal(out[[0, 1, 2, 3, 15, 16, 17, 18, 19]], -7.0)
+
+    out, out_squares = np.empty(20), np.empty(20)
+    products.dense_dots_and_squares(rows, vectors[0], out, out_squares, 0, 20)
+    close(out, dots, dtype, N**0.5)
+    close(out_squares, squares, dtype)
+
+    index = np.array([19, 3, 3, 0])
+    out = np.empty(4)
+    products.dense_dots_some(rows, vectors[0], index, out, 0, 4)
+    close(out, dots[index], dtype, N**0.5)
+
+    out = np.empty((20, 3))
+    products.dense_dots_many(rows, vectors, out, 0, 20)
+    close(out, exact @ exact_vectors.T, dtype, N**0.5)
+
+    out, out_squares = np.empty(20), np.empty(20)
+    products.row_major_dots_and_squares(np.ascontiguousarray(rows.T), vectors[0], out, out_squares, 0, 20)
+    close(out, dots, dtype, N**0.5)
+    close(out_squares, squares, dtype)
+
+
+def test_row_major_products_over_several_blocks():
+    rng = np.random.default_rng(0)
+    matrix, vector = rng.standard_normal((5, 2500)), rng.standard_normal(5)
+    out, squares = np.full(2500, -7.0), np.full(2500, -7.0)
+    products.row_major_dots_and_squares(matrix, vector, out, squares, 10, 2400)
+    close(out[10:2400], (vector @ matrix)[10:2400])
+    close(squares[10:2400], (matrix**2).sum(axis=0)[10:2400])
+    np.testing.assert_array_equal(out[:10], -7.0)
+    np.testing.assert_array_equal(out[2400:], -7.0)
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_sparse_products(dtype):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((30, 20)) * (rng.random((30, 20)) < 0.3)
+    X[:, 7] = 0.0
+    matrix = sparse.csc_array(X.astype(dtype))
+    X = matrix.toarray().astype(float)
+    parts = matrix.data, matrix.indices, matrix.indptr.astype(np.int64)
+    y = rng.standard_normal(30)
+
+    out = np.full(20, -7.0)
+    products.sparse_dots(*parts, y, out, 3, 18)
+    close(out[3:18], (X.T @ y)[3:18], dtype)
+    np.testing.assert_array_equal(out[[0, 1, 2, 18, 19]], -7.0)
+
+    out, squares = np.empty(20), np.empty(20)
+    products.sparse_dots_and_squares(*parts, y, out, squares, 0, 20)
+    close(out, X.T @ y, dtype)
+    close(squares, (X**2).sum(axis=0), dtype)
+
+    index = np.array([19, 7, 2, 2])
+    out = np.empty(4)
+    products.sparse_dots_some(*parts, y, index, out, 0, 4)
+    close(out, X[:, index].T @ y, dtype)
+
+    out = np.zeros((4, 30))
+    products.sparse_gather(*parts, index, out)
+    close(out, X[:, index].T, dtype)
+
+    out, work = np.empty((20, 4)), np.zeros(30)
+    products.sparse_gram(*parts, np.arange(20), index, work, out)
+    close(out, X.T @ X[:, index], dtype)
+    np.testing.assert_array_equal(work, 0.0)
+
+    out, coef = np.zeros(30), rng.standard_normal(4)
+    products.sparse_combine(*parts, index, coef, out)
+    close(out, X[:, index] @ coef, dtype)
+
+
+# -- solvers ---------------------------------------------------------------------------------------
+
+
+def soft(z, limit, positive):
+    """The proximal step of one coefficient."""
+    return max(z - limit, 0.0) if positive else np.sign(z) * max(abs(z) - limit, 0.0)
+
+
+def make_problem(seed, n_samples=30, size=20):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, size)) + 0.5 * rng.standard_normal((n_samples, 1))
+    y = rng.standard_normal(n_samples)
+    limits = rng.uniform(0.3, 1, size) * 0.3 * np.abs(X.T @ y).max()
+    limits[3], limits[5] = 0.0, np.inf
+    return X, y, limits
+
+
+def gram_twin(gram, target, limits, positive, sweeps=20_000):
+    """Cyclic coordinate descent until nothing moves."""
+    theta = np.zeros(target.size)
+    for _ in range(sweeps):
+        before = theta.copy()
+        for j in np.flatnonzero(np.isfinite(limits) & (np.diag(gram) > 0)):
+            z = target[j] - gram[j] @ theta + gram[j, j] * theta[j]
+            theta[j] = soft(z, limits[j], positive) / gram[j, j]
+        if np.abs(theta - before).max() <= 1e-15 * np.abs(theta).max():
+            break
+    return theta
+
+
+def gram_objective(gram, target, limits, theta):
+    used = theta != 0
+    return 0.5 * theta @ gram @ theta - target @ theta + np.abs(theta[used]) @ limits[used]
+
+
+@pytest.mark.parametrize("start", ["zero", "random"])
+@pytest.mark.parametrize("positive", [False, True], ids=["signed", "positive"])
+def test_solve_gram(positive, start):
+    for seed in range(10):
+        X, y, limits = make_problem(seed)
+        room = 25  # more than is used
+        gram, target = np.full((room, room), np.nan), np.full(room, np.nan)
+        gram[:20, :20], target[:20] = X.T @ X, X.T @ y
+        theta, g = np.zeros(room), np.full(room, np.nan)
+        padded = np.r_[limits, np.zeros(5)]
+        if start == "random":
+            theta[:20] = np.abs(np.random.default_rng(seed).standard_normal(20))
+            theta[5] = 0.0
+        steps = lasso.solve_gram(gram, target, padded, theta, g, 20, np.linalg.norm(y), 1e-14, 2000, positive)
+        assert steps > 0
+        expected = gram_twin(X.T @ X, X.T @ y, limits, positive)
+        close(theta[:20], expected, scale=1e2)
+        assert theta[5] == 0.0
+        np.testing.assert_array_equal(theta[20:], 0.0)
+        close(g[:20], X.T @ (y - X @ theta[:20]))
+        np.testing.assert_array_equal(theta[:20] != 0, expected != 0)
+
+
+@pytest.mark.parametrize("positive", [False, True], ids=["signed", "positive"])
+def test_solve_gram_with_dependent_columns(positive):
+    """More columns than rows, copies and opposites: the minimisers differ, the minimum does not."""
+    for seed in range(10):
+        X, y, limits = make_problem(seed, 8, 12)
+        X = np.hstack([X, X[:, :6], -X[:, 2:5], np.zeros((8, 1))])
+        limits = np.r_[limits, limits[:6], limits[2:5], 1.0]
+        gram, target = X.T @ X, X.T @ y
+        theta, g = np.zeros(target.size), np.zeros(target.size)
+        steps = lasso.solve_gram(gram, target, limits, theta, g, target.size, np.linalg.norm(y), 1e-14, 2000, positive)
+        assert steps > 0
+        expected = gram_twin(gram, target, limits, positive)
+        assert gram_objective(gram, target, limits, theta) == pytest.approx(
+            gram_objective(gram, target, limits, expected), abs=1e-10 * (y @ y)
+        )
+        close(g, X.T @ (y - X @ theta))
+        assert theta[-1] == 0.0
+
+
+@pytest.mark.parametrize("positive", [False, True], ids=["signed", "positive"])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_cyclic_epochs(epochs, positive):
+    """Coefficients and residual after a few sweeps, not only at the end, for both kinds of storage."""
+    rng = np.random.default_rng(2)
+    X, y, limits = make_problem(2)
+    X *= rng.random(X.shape) < 0.5
+    index = np.array([0, 3, 4, 5, 9, 10, 19])
+    start = np.where(index == 5, 0.0, np.abs(rng.standard_normal(index.size)))
+    theta, residual = start.copy(), y - X[:, index] @ start
+    for _ in range(epochs):
+        for p, j in enumerate(index):
+            square = X[:, j] @ X[:, j]
+            if np.isinf(limits[j]) or square == 0:
+                continue
+            old = theta[p]
+            theta[p] = soft(X[:, j] @ residual + square * old, limits[j], positive) / square
+            residual = residual - (theta[p] - old) * X[:, j]
+    squares = (X[:, index] ** 2).sum(axis=0)
+
+    got, left = start.copy(), y - X[:, index] @ start
+    rows = np.ascontiguousarray(X.T)
+    done = lasso.cyclic_dense(rows, index, limits[index], got, left, squares, epochs, 0.0, positive)
+    assert done == epochs
+    close(got, theta)
+    close(left, residual)
+
+    got, left = start.copy(), y - X[:, index] @ start
+    matrix = sparse.csc_array(X)
+    parts = matrix.data, matrix.indices, matrix.indptr.astype(np.int64)
+    done = lasso.cyclic_sparse(*parts, index, limits[index], got, left, squares, epochs, 0.0, positive)
+    assert done == epochs
+    close(got, theta)
+    close(left, residual)
+
+
+def test_cyclic_epochs_stop_when_nothing_moves():
+    X, y, limits = make_problem(3)
+    theta, residual = np.zeros(20), y.copy()
+    rows, squares = np.ascontiguousarray(X.T), (X**2).sum(axis=0)
+    first = lasso.cyclic_dense(rows, np.arange(20), limits, theta, residual, squares, 10_000, 1e-10, False)
+    assert 1 < first < 10_000
+    again = lasso.cyclic_dense(rows, np.arange(20), limits, theta, residual, squares, 10_000, 1e-9, False)
+    assert again == 1
+
+
+@pytest.mark.parametrize("data", ["real", "complex"])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_block_epochs(epochs, data):
+    rng = np.random.default_rng(4)
+    X, _, limits = make_problem(4)
+    Y = rng.standard_normal((30, 3))
+    start = rng.standard_normal((20, 3))
+    if data == "complex":
+        X = X + 1j * make_problem(5)[0]
+        Y = Y + 1j * rng.standard_normal((30, 3))
+        start = start * np.exp(1j * rng.uniform(0, 6, (20, 3)))
+    start[5] = 0.0
+    gram, target = X.conj().T @ X, X.conj().T @ Y
+    theta = start.copy()
+    for _ in range(epochs):
+        for j in np.flatnonzero(np.isfinite(limits)):
+            square = gram[j, j].real
+            z = target[j] - gram[j] @ theta + square * theta[j]
+            length = np.linalg.norm(z)
+            theta[j] = max(1 - limits[j] / length, 0.0) * z / square
+    got, g = start.copy(), target - gram @ start
+    done = lasso.block_gram_epochs(gram, target, limits, got, g, 20, epochs, 0.0)
+    assert done == epochs
+    close(got, theta)
+    close(g, target - gram @ theta)
+
+
+@pytest.mark.parametrize("one_sided", [False, True], ids=["both sides", "one side"])
+@pytest.mark.parametrize("n_directions", [0, 1, 5])
+def test_exceeding_bounds(n_directions, one_sided):
+    """More features than one of its blocks of 512 holds."""
+    rng = np.random.default_rng(6)
+    n = 1100
+    table, coefficients = rng.standard_normal((8, n)), rng.standard_normal(8)
+    rest, norms = rng.uniform(0, 1, n), rng.uniform(0.5, 2, n)
+    limits = rng.uniform(0, 5, n)
+    limits[::50], norms[::70] = np.inf, 0.0
+    skip = np.where(rng.random(n) < 0.2, 3, -1)
+    perpendicular, error = 0.7, 1e-3
+    value = coefficients[:n_directions] @ table[:n_directions]
+    bound = (value if one_sided else np.abs(value)) + perpendicular * rest + error * norms
+    expected = np.flatnonzero((bound >= limits) & (skip < 0) & (norms > 0))
+    found = np.full(n, -1, dtype=np.intp)
+    count = lasso.exceeding_bounds(
+        table, coefficients, n_directions, rest, perpendicular, norms, error, limits, skip, found, one_sided
+    )
+    assert 0 < count < n
+    np.testing.assert_array_equal(found[:count], expected)
+    np.testing.assert_array_equal(found[count:], -1)
