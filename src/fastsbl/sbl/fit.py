@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from collections.abc import Callable
@@ -97,6 +98,13 @@ class Settings:
         self.callback = callback
 
 
+    def with_accuracy(self, tol: float, max_iter: int) -> Settings:
+        """The same options with another tolerance and limit on iterations."""
+        other = copy.copy(self)
+        other.tol, other.max_iter = tol, max_iter
+        return other
+
+
 class Start:
     """What fits on one dictionary and target share: norms and products."""
 
@@ -111,7 +119,7 @@ class Start:
 def fit_sbl(
     dictionary: Any,
     y: Any,
-    lam: Any,
+    lam: Any = "learn",
     *,
     init: Any = "null",
     screening: str | None = "holder",
@@ -136,8 +144,10 @@ def fit_sbl(
         Phi.
     y : array of shape (N,) or (N, L)
         The target; L targets share one gamma, and so one support.
-    lam : float
-        Noise variance.
+    lam : float or "learn"
+        Noise variance. "learn" fits along falling variances, refits each support it meets together with its noise,
+        and returns the one with the best evidence (see `learn_noise`): features that plain SBL at the learned
+        variance would add, but that do not pay for themselves, stay out.
     init : {"null", "unit"} or array of shape (n,)
         First weights u: "null" starts from gamma = 0 (the fit then scales with y and with each column),
         "unit" is the paper's u = 1, an array is used as it is.
@@ -189,8 +199,18 @@ def fit_sbl(
     )  # fmt: skip
     phi = as_dictionary(dictionary).metered()
     target = check_target(y, phi.n_samples)
-    lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
+    learn = isinstance(lam, str)
+    if learn:
+        check_choice(lam, "lam", ("learn",))
+        if warm_start is not None:
+            raise ValueError("warm_start needs a given lam, since lam='learn' starts from gamma = 0")
+    else:
+        lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
     start = Start(phi, target, settings.positive)
+    if learn:
+        from fastsbl.sbl.noise import learn_noise
+
+        return learn_noise(start, target, settings)
     gamma = None
     if warm_start is not None:
         gamma = as_gamma(
@@ -207,6 +227,7 @@ def run(
     *,
     inner: Inner | None = None,
     gamma: FloatArray | None = None,
+    quiet: bool = False,
 ) -> SBLResult:
     """Run the outer loop to its end at one noise variance.
 
@@ -275,7 +296,7 @@ def run(
                 break
         if iteration < settings.max_iter:
             found = inner.next(model, found.active, model.weights(rows, gram))
-    if not converged:
+    if not converged and not quiet:
         warnings.warn(
             f"fit_sbl stopped after {iteration} outer iterations: gamma still changes by {change:.2g} of its largest value "
             f"(tol={settings.tol:g}), and the largest |phi_i'r|/(lam u_i) of a feature outside is {inner.finish(model, found.active):.6g} "

@@ -15,7 +15,7 @@ from fastsbl.sbl.evidence import evidence_of
 from fastsbl.sbl.model import SupportModel
 from fastsbl.screening.problem import magnitudes
 
-__all__ = ["Certificate", "Posterior", "SBLResult"]
+__all__ = ["Certificate", "NoiseCandidate", "Posterior", "SBLResult"]
 
 _BLOCK = 2**22
 
@@ -46,6 +46,28 @@ class Certificate:
     def holds(self) -> bool:
         """Whether no feature is about to enter (to one part in a thousand)."""
         return self.largest_outside <= 1.0 + 1e-3
+
+
+@dataclass(frozen=True)
+class NoiseCandidate:
+    """One support that was tried while the noise variance was learned.
+
+    Attributes
+    ----------
+    path_lam : float
+        Noise variance of the fit that proposed the support.
+    size : int
+        Features in the support.
+    lam : float
+        Noise variance that maximises the evidence of the support.
+    score : float
+        -2 log evidence (up to a constant) less twice the log prior of the support; the lowest was chosen.
+    """
+
+    path_lam: float
+    size: int
+    lam: float
+    score: float
 
 
 @dataclass(frozen=True)
@@ -129,6 +151,10 @@ class SBLResult:
     history : list of dict
         For each outer iteration: loss, gap, support size, relative change of gamma, share rejected per screening
         rule, features looked at singly, passes, seconds.
+    residual : array of shape (N,) or (N, L)
+        ``y - Phi coef``.
+    noise_path : tuple of NoiseCandidate
+        The supports among which evidence chose, if the noise variance was learned.
     """
 
     coef: Array
@@ -142,6 +168,7 @@ class SBLResult:
     residual: Array = field(repr=False)
     _dictionary: Dictionary = field(repr=False)
     _y: Array = field(repr=False)
+    noise_path: tuple[NoiseCandidate, ...] = field(default=(), repr=False)
     _groups: tuple[IndexArray, ...] | None = field(default=None, repr=False)
 
     @property

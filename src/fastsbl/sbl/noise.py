@@ -1,0 +1,158 @@
+"""Learning the noise variance: a path of fits, each support refitted together with its noise, chosen by evidence.
+
+Lowering Loss over lam as well as gamma leads to far too little noise when there are more features than
+samples, because many small spurious features each explain a little. Here every support of the path gets
+the gamma and lam that maximise its evidence, and supports compete by evidence times a prior that is
+uniform over the number of features, and over the supports of each size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl.sbl.evidence import loss_of
+from fastsbl.sbl.fit import Inner, Settings, Start, make_inner, run
+from fastsbl.sbl.model import SupportModel
+from fastsbl.sbl.result import NoiseCandidate, SBLResult
+
+__all__ = ["learn_noise", "refit"]
+
+_STEP = 10.0**-0.125
+_MOST_STEPS = 64
+_PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class Refit:
+    """Gamma and noise variance that maximise the evidence of one support."""
+
+    kept: IndexArray
+    """Places in the support that are still above zero."""
+    gamma: FloatArray
+    mean: Array
+    lam: float
+    loss: float
+
+
+def refit(rows: Array, y: Array, gamma: FloatArray, *, positive: bool = False, max_iter: int = 500) -> Refit:
+    """Maximise the evidence of a small support over its gamma and the noise variance together.
+
+    Works in the span of the support, so its cost does not depend on N after one QR factorisation.
+    """
+    n_samples, n_targets = rows.shape[1], 1 if y.ndim == 1 else y.shape[1]
+    total = float(np.vdot(y, y).real)
+    floor = 1e-24 * total / (n_samples * n_targets)
+    q, r = np.linalg.qr(rows.T)
+    inside = q.conj().T @ y
+    left = y - q @ inside
+    outside = float(np.vdot(left, left).real)
+    kept = np.arange(rows.shape[0])
+    reduced = np.ascontiguousarray(r.T)
+    lam = max(outside / (n_targets * max(n_samples - kept.size, 1)), floor)
+    best = np.inf
+    careful = False
+    for _ in range(max_iter):
+        model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
+        mean = model.posterior_mean(inside)
+        error = inside - reduced.T @ mean
+        squared = float(np.vdot(error, error).real) + outside
+        value = n_targets * model.log_det(n_samples) + squared / lam + _prior(mean, gamma)
+        careful = careful or value > best + 1e-9 * abs(best)
+        best = min(best, value)
+        power = (np.abs(mean) ** 2).reshape(kept.size, n_targets).sum(axis=1) / n_targets
+        explained = np.minimum(gamma * model.weights(reduced) ** 2, 1.0)  # how far the data determine each coefficient
+        if careful:  # the steps of the outer loop, which never raise the objective
+            root = np.sqrt(power / np.maximum(explained, 1e-300) / gamma)
+            fresh = gamma * root
+            trace = (n_samples - explained.sum()) / lam
+            fresh_lam = lam * np.sqrt(squared / (lam * lam * n_targets * trace))
+        else:
+            fresh = power / np.maximum(explained, 1e-12)
+            fresh_lam = squared / (n_targets * max(n_samples - float(explained.sum()), 1e-3 * n_samples))
+        fresh_lam = max(fresh_lam, floor)
+        sizes = fresh * np.einsum("ij,ij->i", reduced.conj(), reduced).real
+        alive = sizes > 1e-9 * fresh_lam
+        if positive:
+            alive &= mean > 0
+        moved = np.abs(fresh - gamma)[alive] / fresh[alive]
+        change = max(float(moved.max(initial=0.0)), abs(fresh_lam - lam) / fresh_lam)
+        gamma, lam = fresh[alive], fresh_lam
+        if not alive.all():
+            kept, reduced = kept[alive], reduced[alive]
+            best, careful = np.inf, False
+        elif change < 1e-6:
+            break
+    model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
+    mean = model.posterior_mean(inside)
+    error = inside - reduced.T @ mean
+    squared = float(np.vdot(error, error).real) + outside
+    value = n_targets * model.log_det(n_samples) + squared / lam + _prior(mean, gamma)
+    return Refit(kept, gamma, mean, lam, value)
+
+
+def _prior(mean: Array, gamma: FloatArray) -> float:
+    return float(np.sum((np.abs(mean) ** 2).T / gamma)) if gamma.size else 0.0
+
+
+def model_prior(size: int, n_features: int, n_samples: int) -> float:
+    """-2 log prior of a support: uniform over sizes, then over supports; corrected for the noise that was fitted."""
+    ways = float(gammaln(n_features + 1) - gammaln(size + 1) - gammaln(n_features - size + 1))
+    return 2.0 * ways * n_samples / max(n_samples - size - 2, 1)
+
+
+def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
+    """Fit along falling noise variances, refit each support with its noise, and return the best by evidence."""
+    phi, norms = start.problem.dictionary, start.problem.norms
+    passes = phi.passes
+    n_features = int(np.count_nonzero(norms > 0))
+    total = float(np.vdot(y, y).real)
+    inner: Inner = make_inner(start, y, settings)
+    rough = settings.with_accuracy(max(settings.tol, 1e-3), min(settings.max_iter, 60))
+    candidates: list[NoiseCandidate] = []
+    history: list[dict[str, Any]] = []
+    seen: dict[tuple[int, ...], int] = {}
+    best: tuple[float, IndexArray, Refit] | None = None
+    since = 0
+    lam = start.lambda_max
+    if total > 0 and lam > 0:
+        for _ in range(_MOST_STEPS):
+            found = run(start, y, lam, rough, inner=inner, quiet=True)
+            support = found.support
+            history += [{**record, "lam": lam} for record in found.history]
+            if support.size > phi.n_samples // 3 and candidates and since > 0:
+                break
+            key = tuple(support.tolist())
+            if key not in seen:
+                rows = phi.columns(support).T
+                fit = refit(rows, y, found.gamma[support], positive=settings.positive)
+                score = fit.loss + model_prior(fit.kept.size, n_features, phi.n_samples)
+                seen[key] = len(candidates)
+                if best is None or score < best[0]:
+                    best, since = (score, support[fit.kept], fit), -1
+                candidates.append(NoiseCandidate(lam, int(fit.kept.size), fit.lam, score))
+            since += 1
+            if since >= _PATIENCE or support.size > phi.n_samples // 2:
+                break
+            lam *= _STEP
+    coef = np.zeros((norms.size, *y.shape[1:]), dtype=np.result_type(start.problem.correlations, np.float64))
+    gamma = np.zeros(norms.size)
+    if best is None:
+        raise ValueError(
+            "lam cannot be learned from a target that is zero or that no column reaches; give lam a number instead"
+        )
+    _, index, fit = best
+    coef[index], gamma[index] = fit.mean, fit.gamma
+    residual = y - phi.apply(coef)
+    model_rows = phi.columns(index).T
+    model = SupportModel(model_rows, model_rows.conj() @ model_rows.T, fit.gamma, fit.lam)
+    result = SBLResult(
+        coef=coef, gamma=gamma, lam=fit.lam, loss=loss_of(model, y, residual, fit.mean), converged=True,
+        n_iter=len(history), passes=phi.passes - passes, history=history, residual=residual, noise_path=tuple(candidates),
+        _dictionary=phi, _y=y,
+    )  # fmt: skip
+    return result
