@@ -8,11 +8,12 @@ _SUMS = {"reassoc", "contract", "nsz"}
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def bound_features(
-    products, n_directions, a, rest, perpendicular, product_error, inner, across, across_norm, widest, lam, errors, norms, one_sided,
-    upper, lower,
+    products, n_directions, a, rest, perpendicular, product_error, inner, across, across_norm, widest, lam, errors,
+    norms, one_sided, upper, lower,
 ):  # fmt: skip
-    """Fill ``upper_i >= |phi_i' r|`` (without the bars if one-sided) and ``lower_i <= u_i`` from the products with a few directions Q.
+    """Bound correlations, ``upper_i >= |phi_i' r|`` (no bars if one-sided), and weights, ``lower_i <= u_i``.
 
+    All there is to go by are the products with a few directions Q.
     With c = Q'phi and e the norm of what is left of phi: ``u^2 >= |inner c|^2 + (e - |across c|)^2 / widest``.
     ``errors`` bounds the rounding of c, per unit of norm; ``rest`` is an upper bound on e.
     """

@@ -103,7 +103,7 @@ class BoundedInner:
     """Largest share of features that setting a guard may evaluate exactly."""
 
     rooms = ((8.0, 1.1), (4.0, 1.06), (2.0, 1.05), (2.0, 1.03))
-    """How far a guard lets the residual (in last steps) and the model (as a factor on weights) move: first choice first."""
+    """How far a guard lets the residual move (in last steps) and the weights shrink (as a factor); first choice first."""
 
     def __init__(self, problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...]) -> None:
         self.problem = problem
@@ -128,11 +128,6 @@ class BoundedInner:
         self.lam = lam
         self.look = None
         self.residual = self.y
-
-    def hold(self, index: IndexArray) -> IndexArray:
-        """Take columns in hand; their positions in the working set."""
-        self.ws.add(index[self.ws.position[index] < 0])
-        return self.ws.position[index]
 
     def first(self, weights: FloatArray) -> InnerResult:
         """Solve with all weights known."""
@@ -170,11 +165,20 @@ class BoundedInner:
         self.residual = found.residual
         return self._result(found.residual)
 
-    def next(self, model: SupportModel, active: IndexArray, weights: FloatArray) -> InnerResult:
+    def resume(self, gamma: FloatArray) -> InnerResult:
+        """Solve with the weights of a model given by gamma (of all features)."""
+        index = np.flatnonzero(gamma)
+        ws = self.ws
+        ws.add(index[ws.position[index] < 0])
+        active = ws.position[index]
+        model = SupportModel(ws.rows(active), ws.gram[np.ix_(active, active)], gamma[index], self.lam)
+        return self.next(model, active)
+
+    def next(self, model: SupportModel, active: IndexArray) -> InnerResult:
         """Solve with the weights of ``model``, whose features are at ``active`` in the working set."""
         ws = self.ws
         ws.limits[:] = np.inf
-        ws.limits[active] = self.lam * weights
+        ws.limits[active] = self.lam * model.own_weights()
         self._shares, self._singles = {}, 0
         if self.look is not None:
             self.look.move_to(model, active, ws)
@@ -194,10 +198,12 @@ class BoundedInner:
         self.residual = residual
         return self._result(residual)
 
-    def active_columns(self, active: IndexArray) -> tuple[IndexArray, Array, Array]:
-        """Column numbers, columns (as rows) and Gram matrix at positions of the working set."""
-        ws = self.ws
-        return ws.index[active], ws.rows(active), ws.gram[np.ix_(active, active)]
+    def describe(self, found: InnerResult) -> tuple[IndexArray, SupportModel]:
+        """Column numbers and model of a solution."""
+        ws, active = self.ws, found.active
+        gamma = np.abs(found.theta) / found.weights
+        model = SupportModel(ws.rows(active), ws.gram[np.ix_(active, active)], gamma, self.lam)
+        return ws.index[active], model
 
     def finish(self, model: SupportModel, active: IndexArray) -> float:
         """Look at every feature once more, with one whole read: the largest |phi_i'r|/(lam u_i) outside the support.
@@ -257,7 +263,8 @@ class BoundedInner:
         ws = self.ws
         if self._wake(model, look.lower, look.factor):
             return True
-        assert look.danger is not None and look.rows is not None
+        assert look.danger is not None
+        assert look.rows is not None
         if look.danger.size == 0:
             return False
         values = self._size(look.rows @ residual)
@@ -301,8 +308,8 @@ class BoundedInner:
             across = (vectors * np.sqrt(np.maximum(values, 0.0))).T
             across_norm = float(np.sqrt(max(values[-1], 0.0)))
         _kernels.bound_features(
-            seen.products, k, a, seen.rest, perpendicular, seen.product_error(a, perpendicular), inner, np.ascontiguousarray(across),
-            across_norm, widest, self.lam, seen.error, self.problem.norms,
+            seen.products, k, a, seen.rest, perpendicular, seen.product_error(a, perpendicular), inner,
+            np.ascontiguousarray(across), across_norm, widest, self.lam, seen.error, self.problem.norms,
             self.problem.positive, self._upper, self._lower,
         )  # fmt: skip
 

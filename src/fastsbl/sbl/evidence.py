@@ -16,15 +16,18 @@ from fastsbl.screening.rules import LAM_ZERO
 __all__ = ["evidence_of", "loss", "sbl_lambda_max"]
 
 
-def loss_of(model: SupportModel, y: Array, residual: Array, mean: Array) -> float:
-    """``L log|S| + tr(Y^H S^-1 Y)`` at the posterior mean, which need not be exact: errors enter squared."""
+def loss_of(model: SupportModel, y: Array, residual: Array, mean: Array, n_effective: float | None = None) -> float:
+    """``L log|S| + tr(Y^H S^-1 Y)`` at the posterior mean, which need not be exact: errors enter squared.
+
+    ``n_effective`` is how many samples the rows of y stand for, if not one each.
+    """
     n_targets = 1 if y.ndim == 1 else y.shape[1]
     fit = float(np.vdot(residual, residual).real) / model.lam
     prior = float(np.sum((np.abs(mean) ** 2).T / model.gamma)) if model.size else 0.0
-    return n_targets * model.log_det(y.shape[0]) + fit + prior
+    return n_targets * model.log_det(y.shape[0] if n_effective is None else n_effective) + fit + prior
 
 
-def evidence_of(loss: float, n_samples: int, n_targets: int, is_complex: bool) -> float:
+def evidence_of(loss: float, n_samples: float, n_targets: int, is_complex: bool) -> float:
     """Log evidence ``log p(y; gamma, lam)`` that belongs to a Loss."""
     if is_complex:
         return -(loss + n_samples * n_targets * float(np.log(np.pi)))
@@ -32,7 +35,7 @@ def evidence_of(loss: float, n_samples: int, n_targets: int, is_complex: bool) -
 
 
 def loss(dictionary: Any, y: Any, gamma: Any, lam: float) -> float:
-    """Return the objective of sparse Bayesian learning, ``log|S| + y' S^-1 y`` with ``S = lam I + Phi diag(gamma) Phi'``.
+    """Return the objective ``log|S| + y' S^-1 y`` of sparse Bayesian learning, ``S = lam I + Phi diag(gamma) Phi'``.
 
     It is -2 log evidence less ``N log 2 pi`` (for L targets that share gamma: ``L log|S| + tr(Y' S^-1 Y)``).
 

@@ -21,7 +21,7 @@ def all_weights(problem: DualProblem, model: SupportModel) -> FloatArray:
     """Exact weights u of all features, in blocks: one read of the dictionary."""
     phi = problem.dictionary
     if model.size == 0:
-        return problem.norms / np.sqrt(model.lam)
+        return np.asarray(problem.norms / np.sqrt(model.lam))
     out = np.empty(phi.n_features)
     step = max(1, min(phi.n_features, 2**22 // phi.n_samples))
     for low in range(0, phi.n_features, step):
@@ -74,24 +74,29 @@ class ExactInner:
         """Start a fit at this noise variance."""
         self.lam = lam
 
-    def hold(self, index: IndexArray) -> IndexArray:
-        """Positions of columns: their numbers."""
-        return index
-
     def first(self, weights: FloatArray) -> InnerResult:
         """Solve with the given weights."""
         return self._solve(weights)
 
-    def next(self, model: SupportModel, active: IndexArray, weights: FloatArray) -> InnerResult:
+    def resume(self, gamma: FloatArray) -> InnerResult:
+        """Solve with the weights of a model given by gamma (of all features)."""
+        index = np.flatnonzero(gamma)
+        return self.next(self._model(index, gamma[index]), index)
+
+    def next(self, model: SupportModel, active: IndexArray) -> InnerResult:
         """Solve with the weights of ``model``, all of them computed."""
         u = all_weights(self.problem, model)
-        u[active] = weights
+        u[active] = model.own_weights()
         return self._solve(u)
 
-    def active_columns(self, active: IndexArray) -> tuple[IndexArray, Array, Array]:
-        """Column numbers, columns (as rows) and Gram matrix of the active features."""
-        rows = self.problem.dictionary.columns(active).T
-        return active, rows, rows.conj() @ rows.T
+    def describe(self, found: InnerResult) -> tuple[IndexArray, SupportModel]:
+        """Column numbers and model of a solution."""
+        gamma = magnitudes(found.theta) / (self._root_targets * found.weights)
+        return found.active, self._model(found.active, gamma)
+
+    def _model(self, index: IndexArray, gamma: FloatArray) -> SupportModel:
+        rows = self.problem.dictionary.columns(index).T
+        return SupportModel(rows, rows.conj() @ rows.T, gamma, self.lam)
 
     def finish(self, model: SupportModel, active: IndexArray) -> float:
         """Look at every feature with exact weights: the largest |phi_i'r|/(lam u_i) outside the support."""
@@ -134,9 +139,9 @@ class ExactInner:
                 break
             strict, before = 0.1 * strict, certificate.point
         self._point = certificate.point
-        used = np.flatnonzero(magnitudes(self.coef))
-        theta = self.coef[used]
-        penalty = float(magnitudes(theta) @ limits[used])
+        support = np.flatnonzero(magnitudes(self.coef))
+        theta = self.coef[support]
+        penalty = float(magnitudes(theta) @ limits[support])
         return InnerResult(
-            used, theta, weights[used], certificate.residual, penalty, certificate.gap, rejected, limits.size
+            support, theta, weights[used], certificate.residual, penalty, certificate.gap, rejected, limits.size
         )

@@ -29,7 +29,7 @@ from fastsbl.sbl.exact import ExactInner
 from fastsbl.sbl.inner import InnerResult
 from fastsbl.sbl.model import SupportModel
 from fastsbl.sbl.result import SBLResult, as_gamma
-from fastsbl.screening.problem import DualProblem, magnitudes
+from fastsbl.screening.problem import DualProblem
 from fastsbl.screening.rules import LAM_ZERO, Rule, find_rules
 
 __all__ = ["Settings", "Start", "fit_sbl", "make_inner", "run"]
@@ -43,17 +43,17 @@ class Inner(Protocol):
     def begin(self, lam: float) -> None:
         """Start a fit at this noise variance; what was learned of the dictionary stays."""
 
-    def hold(self, index: IndexArray) -> IndexArray:
-        """Positions of columns in the solver's own numbering."""
-
     def first(self, weights: FloatArray) -> InnerResult:
         """Solve with given weights."""
 
-    def next(self, model: SupportModel, active: IndexArray, weights: FloatArray) -> InnerResult:
-        """Solve with the weights of a model."""
+    def resume(self, gamma: FloatArray) -> InnerResult:
+        """Solve with the weights of a model given by gamma."""
 
-    def active_columns(self, active: IndexArray) -> tuple[IndexArray, Array, Array]:
-        """Column numbers, columns (as rows) and Gram matrix of the active features."""
+    def next(self, model: SupportModel, active: IndexArray) -> InnerResult:
+        """Solve with the weights of the model of the solution before."""
+
+    def describe(self, found: InnerResult) -> tuple[IndexArray, SupportModel]:
+        """Column numbers and model of a solution."""
 
     def finish(self, model: SupportModel, active: IndexArray) -> float:
         """Look at every feature once more: the largest |phi_i'r|/(lam u_i) of a feature with gamma = 0."""
@@ -97,7 +97,6 @@ class Settings:
             raise TypeError(f"callback must be callable, got {type(callback).__name__}")
         self.callback = callback
 
-
     def with_accuracy(self, tol: float, max_iter: int) -> Settings:
         """The same options with another tolerance and limit on iterations."""
         other = copy.copy(self)
@@ -109,11 +108,19 @@ class Start:
     """What fits on one dictionary and target share: norms and products."""
 
     def __init__(
-        self, phi: Dictionary, y: Array, positive: bool, products: tuple[FloatArray, Array] | None = None
+        self,
+        phi: Dictionary,
+        y: Array,
+        positive: bool,
+        products: tuple[FloatArray, Array] | None = None,
+        n_effective: Any = None,
     ) -> None:
         norms, correlations = phi.norms_and_correlations(y) if products is None else products
         self.problem = DualProblem(phi, y, norms, positive=positive, norms=norms, correlations=correlations)
         self.lambda_max = largest_variance(correlations, norms, y)
+        self.n_effective = (
+            float(phi.n_samples) if n_effective is None else check_positive_number(n_effective, "n_effective")
+        )
 
 
 def fit_sbl(
@@ -131,6 +138,7 @@ def fit_sbl(
     max_iter: int = 1000,
     inner_tol: float = 1e-8,
     warm_start: Any = None,
+    n_effective: float | None = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> SBLResult:
     """Fit a sparse Bayesian model ``y = Phi theta + noise`` with ``theta_i ~ N(0, gamma_i)`` by evidence maximisation.
@@ -172,6 +180,9 @@ def fit_sbl(
     warm_start : SBLResult or array of shape (n,), optional
         Start from this gamma instead of ``init``. The objective has several stationary points, and another start
         may lead to another one.
+    n_effective : float, optional
+        How many samples the rows stand for, if not N: rows and y scaled by the square roots of frequency weights
+        stand for the sum of the weights. It matters to the evidence and to a learned noise variance.
     callback : callable, optional
         Called with each record of the history.
 
@@ -206,7 +217,7 @@ def fit_sbl(
             raise ValueError("warm_start needs a given lam, since lam='learn' starts from gamma = 0")
     else:
         lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
-    start = Start(phi, target, settings.positive)
+    start = Start(phi, target, settings.positive, n_effective=n_effective)
     if learn:
         from fastsbl.sbl.noise import learn_noise
 
@@ -242,8 +253,8 @@ def run(
     scale = float(np.vdot(y, y).real)
     if 0 < lam < 1e-13 * scale:
         warnings.warn(
-            f"lam={lam:.3g} is below 1e-13 ||y||^2: the model's covariance is singular to double precision, and weights "
-            "and gamma lose their digits; use a larger lam",
+            f"lam={lam:.3g} is below 1e-13 ||y||^2: the model's covariance is singular to double precision, and "
+            "weights and gamma lose their digits; use a larger lam",
             ConditioningWarning,
             stacklevel=3,
         )
@@ -256,19 +267,12 @@ def run(
     if gamma is None or not gamma.any():
         found = inner.first(_first_weights(settings.init, norms, lam))
     else:
-        index = np.flatnonzero(gamma)
-        active = inner.hold(index)
-        _, rows, gram = inner.active_columns(active)
-        model = SupportModel(rows, gram, gamma[index], lam)
-        found = inner.next(model, active, model.weights(rows, gram))
+        found = inner.resume(gamma)
     converged, change = False, np.inf
-    root_targets = np.sqrt(1.0 if y.ndim == 1 else y.shape[1])
     for iteration in range(1, settings.max_iter + 1):
-        index, rows, gram = inner.active_columns(found.active)
-        gamma = magnitudes(found.theta) / (root_targets * found.weights)
-        model = SupportModel(rows, gram, gamma, lam)
-        value = loss_of(model, y, found.residual, found.theta)
-        contributions = gamma * norms[index] ** 2
+        index, model = inner.describe(found)
+        value = loss_of(model, y, found.residual, found.theta, start.n_effective)
+        contributions = model.gamma * norms[index] ** 2
         change = _change(index, contributions, gamma_before)
         gamma_before = dict(zip(index.tolist(), contributions.tolist(), strict=True))
         history.append(
@@ -289,22 +293,38 @@ def run(
         settled = change <= settings.tol
         if index.size == 0:
             settled = lam >= start.lambda_max  # gamma = 0 is a fixed point; below, the next weights let features in
+        if settled and quiet:  # one of many candidates: the one that is chosen is checked
+            converged = True
+            break
         if settled:
             outside = inner.finish(model, found.active)
             converged = outside <= 1.0 + settings.tol
             if converged:
                 break
         if iteration < settings.max_iter:
-            found = inner.next(model, found.active, model.weights(rows, gram))
+            found = inner.next(model, found.active)
     if not converged and not quiet:
+        outside = inner.finish(model, found.active)
         warnings.warn(
-            f"fit_sbl stopped after {iteration} outer iterations: gamma still changes by {change:.2g} of its largest value "
-            f"(tol={settings.tol:g}), and the largest |phi_i'r|/(lam u_i) of a feature outside is {inner.finish(model, found.active):.6g} "
+            f"fit_sbl stopped after {iteration} outer iterations: gamma still changes by {change:.2g} of its largest "
+            f"value (tol={settings.tol:g}), and the largest |phi_i'r|/(lam u_i) of a feature outside is {outside:.6g} "
             "(at most 1 at a fixed point); raise max_iter",
             ConvergenceWarning,
             stacklevel=3,
         )
-    return _result(start, y, lam, settings, index, gamma, model, found, value, converged, history, phi.passes - passes)
+    return _result(
+        start,
+        y,
+        settings,
+        index,
+        model,
+        found,
+        loss=value,
+        converged=converged,
+        n_iter=iteration,
+        passes=phi.passes - passes,
+        history=history,
+    )
 
 
 def make_inner(start: Start, y: Array, settings: Settings) -> Inner:
@@ -345,26 +365,37 @@ def _change(index: IndexArray, values: FloatArray, before: dict[int, float]) -> 
 
 
 def _result(
-    start: Start, y: Array, lam: float, settings: Settings, index: IndexArray, gamma: FloatArray, model: SupportModel,
-    found: InnerResult, value: float, converged: bool, history: list[dict[str, Any]], passes: float,
-) -> SBLResult:  # fmt: skip
+    start: Start,
+    y: Array,
+    settings: Settings,
+    index: IndexArray,
+    model: SupportModel,
+    found: InnerResult,
+    **record: Any,
+) -> SBLResult:
+    """Put the solution back among all features, without those below the threshold."""
     phi, norms = start.problem.dictionary, start.problem.norms
     theta, residual = found.theta, found.residual
     if settings.threshold > 0.0 and index.size:
-        contributions = gamma * norms[index] ** 2
+        contributions = model.gamma * norms[index] ** 2
         keep = contributions > settings.threshold * contributions.max()
         if not keep.all():
-            index, gamma = index[keep], gamma[keep]
-            rows = model.rows[keep]
-            model = SupportModel(rows, rows.conj() @ rows.T, gamma, lam)
+            index, rows = index[keep], model.rows[keep]
+            model = SupportModel(rows, rows.conj() @ rows.T, model.gamma[keep], model.lam)
             theta = model.posterior_mean(y)
             residual = y - rows.T @ theta
-            value = loss_of(model, y, residual, theta)
+            record["loss"] = loss_of(model, y, residual, theta, start.n_effective)
     coef = np.zeros((norms.size, *y.shape[1:]), dtype=found.theta.dtype)
     coef[index] = theta
-    full_gamma = np.zeros(norms.size)
-    full_gamma[index] = gamma
+    gamma = np.zeros(norms.size)
+    gamma[index] = model.gamma
     return SBLResult(
-        coef=coef, gamma=full_gamma, lam=lam, loss=value, converged=converged, n_iter=len(history), passes=passes,
-        history=history, residual=residual, _dictionary=phi, _y=y,
-    )  # fmt: skip
+        coef=coef,
+        gamma=gamma,
+        lam=model.lam,
+        residual=residual,
+        n_effective=start.n_effective,
+        _dictionary=phi,
+        _y=y,
+        **record,
+    )

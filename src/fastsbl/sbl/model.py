@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
@@ -27,20 +29,23 @@ class SupportModel:
 
     def __init__(self, rows: Array, gram: Array, gamma: FloatArray, lam: float) -> None:
         self.rows = rows
+        self.gram = gram
         self.gamma = gamma
         self.lam = lam
         self.root = np.sqrt(gamma)
         self.scaled = self.root[:, None] * rows  # B^T
-        inner = self.root[:, None] * gram * self.root
+        inner: Array = self.root[:, None] * gram * self.root
         self.inner = inner
-        self._potrf, self._potrs = get_lapack_funcs(("potrf", "potrs"), (inner,)) if inner.size else (None, None)
+        self._potrf: Any = None
+        self._potrs: Any = None
+        if inner.size:
+            self._potrf, self._potrs = get_lapack_funcs(("potrf", "potrs"), (inner,))
         self._factor = self._factorize(inner)
 
     def _factorize(self, inner: Array) -> Array:
         size = inner.shape[0]
         if size == 0:
             return inner
-        assert self._potrf is not None
         shift = self.lam
         for _ in range(60):
             factor, failed = self._potrf(inner + shift * np.eye(size), lower=1, clean=1)
@@ -58,10 +63,9 @@ class SupportModel:
         """``(lam I + B^H B)^-1 right``."""
         if self.size == 0:
             return right
-        assert self._potrs is not None
         return np.asarray(self._potrs(self._factor, right, lower=1)[0])
 
-    def log_det(self, n_samples: int) -> float:
+    def log_det(self, n_samples: float) -> float:
         """``log |S|``."""
         if self.size == 0:
             return n_samples * float(np.log(self.lam))
@@ -86,6 +90,10 @@ class SupportModel:
         left, x = self.split(rows, products)
         squares = np.einsum("ij,ij->i", left.conj(), left).real + np.einsum("ij,ij->j", x.conj(), x).real
         return np.asarray(np.sqrt(squares))
+
+    def own_weights(self) -> FloatArray:
+        """``u`` of the active features themselves."""
+        return self.weights(self.rows, self.gram)
 
     def whiten_target(self, y: Array) -> Array:
         """``lam S^-1 y``: the residual of the posterior mean."""

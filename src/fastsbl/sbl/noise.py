@@ -39,12 +39,14 @@ class Refit:
     loss: float
 
 
-def refit(rows: Array, y: Array, gamma: FloatArray, *, positive: bool = False, max_iter: int = 500) -> Refit:
+def refit(
+    rows: Array, y: Array, gamma: FloatArray, n_samples: float, *, positive: bool = False, max_iter: int = 500
+) -> Refit:
     """Maximise the evidence of a small support over its gamma and the noise variance together.
 
     Works in the span of the support, so its cost does not depend on N after one QR factorisation.
     """
-    n_samples, n_targets = rows.shape[1], 1 if y.ndim == 1 else y.shape[1]
+    n_targets = 1 if y.ndim == 1 else y.shape[1]
     total = float(np.vdot(y, y).real)
     floor = 1e-24 * total / (n_samples * n_targets)
     q, r = np.linalg.qr(rows.T)
@@ -99,7 +101,7 @@ def _prior(mean: Array, gamma: FloatArray) -> float:
     return float(np.sum((np.abs(mean) ** 2).T / gamma)) if gamma.size else 0.0
 
 
-def model_prior(size: int, n_features: int, n_samples: int) -> float:
+def model_prior(size: int, n_features: int, n_samples: float) -> float:
     """-2 log prior of a support: uniform over sizes, then over supports; corrected for the noise that was fitted."""
     ways = float(gammaln(n_features + 1) - gammaln(size + 1) - gammaln(n_features - size + 1))
     return 2.0 * ways * n_samples / max(n_samples - size - 2, 1)
@@ -124,19 +126,19 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
             found = run(start, y, lam, rough, inner=inner, quiet=True)
             support = found.support
             history += [{**record, "lam": lam} for record in found.history]
-            if support.size > phi.n_samples // 3 and candidates and since > 0:
+            if support.size > start.n_effective // 3 and candidates and since > 0:
                 break
             key = tuple(support.tolist())
             if key not in seen:
                 rows = phi.columns(support).T
-                fit = refit(rows, y, found.gamma[support], positive=settings.positive)
-                score = fit.loss + model_prior(fit.kept.size, n_features, phi.n_samples)
+                fit = refit(rows, y, found.gamma[support], start.n_effective, positive=settings.positive)
+                score = fit.loss + model_prior(fit.kept.size, n_features, start.n_effective)
                 seen[key] = len(candidates)
                 if best is None or score < best[0]:
                     best, since = (score, support[fit.kept], fit), -1
                 candidates.append(NoiseCandidate(lam, int(fit.kept.size), fit.lam, score))
             since += 1
-            if since >= _PATIENCE or support.size > phi.n_samples // 2:
+            if since >= _PATIENCE or support.size > start.n_effective // 2:
                 break
             lam *= _STEP
     coef = np.zeros((norms.size, *y.shape[1:]), dtype=np.result_type(start.problem.correlations, np.float64))
@@ -150,9 +152,18 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
     residual = y - phi.apply(coef)
     model_rows = phi.columns(index).T
     model = SupportModel(model_rows, model_rows.conj() @ model_rows.T, fit.gamma, fit.lam)
-    result = SBLResult(
-        coef=coef, gamma=gamma, lam=fit.lam, loss=loss_of(model, y, residual, fit.mean), converged=True,
-        n_iter=len(history), passes=phi.passes - passes, history=history, residual=residual, noise_path=tuple(candidates),
-        _dictionary=phi, _y=y,
-    )  # fmt: skip
-    return result
+    return SBLResult(
+        coef=coef,
+        gamma=gamma,
+        lam=fit.lam,
+        loss=loss_of(model, y, residual, fit.mean, start.n_effective),
+        converged=True,
+        n_iter=len(history),
+        passes=phi.passes - passes,
+        history=history,
+        residual=residual,
+        n_effective=start.n_effective,
+        noise_path=tuple(candidates),
+        _dictionary=phi,
+        _y=y,
+    )

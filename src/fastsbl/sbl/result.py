@@ -153,6 +153,8 @@ class SBLResult:
         rule, features looked at singly, passes, seconds.
     residual : array of shape (N,) or (N, L)
         ``y - Phi coef``.
+    n_effective : float
+        Samples that the rows stand for.
     noise_path : tuple of NoiseCandidate
         The supports among which evidence chose, if the noise variance was learned.
     """
@@ -166,6 +168,7 @@ class SBLResult:
     passes: float
     history: list[dict[str, Any]] = field(repr=False)
     residual: Array = field(repr=False)
+    n_effective: float = field(repr=False)
     _dictionary: Dictionary = field(repr=False)
     _y: Array = field(repr=False)
     noise_path: tuple[NoiseCandidate, ...] = field(default=(), repr=False)
@@ -185,7 +188,7 @@ class SBLResult:
     def evidence(self) -> float:
         """``log p(y; gamma, lam)``."""
         is_complex = self._dictionary.is_complex or np.iscomplexobj(self._y)
-        return evidence_of(self.loss, self._dictionary.n_samples, self.n_targets, is_complex)
+        return evidence_of(self.loss, self.n_effective, self.n_targets, is_complex)
 
     @cached_property
     def _model(self) -> SupportModel:
@@ -236,9 +239,11 @@ class SBLResult:
         )
 
     def __repr__(self) -> str:
+        """Say in one line what was found."""
+        end = "converged" if self.converged else "NOT converged"
         return (
             f"SBLResult({self.support.size} of {self.gamma.size} features, lam={self.lam:.4g}, loss={self.loss:.6g}, "
-            f"{'converged' if self.converged else 'NOT converged'} in {self.n_iter} iterations, {self.passes:.1f} passes)"
+            f"{end} in {self.n_iter} iterations, {self.passes:.1f} passes)"
         )
 
 
