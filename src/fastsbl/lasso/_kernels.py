@@ -334,42 +334,47 @@ def cyclic_sparse(data, indices, indptr, index, limits, theta, residual, squares
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def block_gram_epochs(gram, target, limits, theta, g, size, epochs, tol):
-    """Block coordinate descent on rows of theta (size, L), real or complex, through the Gram matrix.
+def block_gram_epochs(gram, limits, starts, steepest, theta, g, epochs, tol):
+    """Block coordinate descent on groups of rows of theta (size, L), real or complex, through the Gram matrix.
 
-    Minimises 0.5 tr(theta^H G theta) - Re tr(target^H theta) + sum limits_i ||theta_i||; ``g = target - G theta``
-    comes in and goes out. Returns the epochs done; stops once no row moves by more than ``tol`` (times its norm).
+    Minimises 0.5 tr(theta^H G theta) - Re tr(target^H theta) + sum_k limits_k ||theta_k||, where group k holds the
+    rows from starts[k] on and ``steepest`` is the largest eigenvalue of its block of G: exact steps for single
+    rows, majorised ones for larger groups. ``g = target - G theta`` comes in and goes out. Returns the epochs
+    done; stops once no group moves by more than ``tol`` (times its norm).
     """
-    n_targets = theta.shape[1]
-    z = np.empty_like(theta[0])
+    size, n_targets = theta.shape
+    z = np.empty_like(theta)
     for epoch in range(epochs):
         biggest = 0.0
-        for j in range(size):
-            d = gram[j, j].real
-            limit = limits[j]
+        for k in range(starts.shape[0] - 1):
+            d = steepest[k]
+            limit = limits[k]
             if limit == np.inf or d <= 0.0:
                 continue
             squared = 0.0
-            for c in range(n_targets):
-                z[c] = g[j, c] + d * theta[j, c]
-                squared += z[c].real * z[c].real + z[c].imag * z[c].imag
+            for j in range(starts[k], starts[k + 1]):
+                for c in range(n_targets):
+                    z[j, c] = g[j, c] + d * theta[j, c]
+                    squared += z[j, c].real * z[j, c].real + z[j, c].imag * z[j, c].imag
             length = np.sqrt(squared)
             shrink = 0.0
             if length > limit:
                 shrink = (1.0 - limit / length) / d
             moved = 0.0
-            for c in range(n_targets):
-                z[c] = shrink * z[c] - theta[j, c]
-                moved += z[c].real * z[c].real + z[c].imag * z[c].imag
-            if moved > 0.0:
+            for j in range(starts[k], starts[k + 1]):
                 for c in range(n_targets):
-                    theta[j, c] += z[c]
-                    if shrink == 0.0:
-                        theta[j, c] = 0.0
-                for i in range(size):
-                    a = gram[i, j]
+                    z[j, c] = shrink * z[j, c] - theta[j, c]
+                    moved += z[j, c].real * z[j, c].real + z[j, c].imag * z[j, c].imag
+            if moved > 0.0:
+                for j in range(starts[k], starts[k + 1]):
                     for c in range(n_targets):
-                        g[i, c] -= a * z[c]
+                        theta[j, c] += z[j, c]
+                        if shrink == 0.0:
+                            theta[j, c] = 0.0
+                    for i in range(size):
+                        a = gram[i, j]
+                        for c in range(n_targets):
+                            g[i, c] -= a * z[j, c]
                 biggest = max(biggest, np.sqrt(moved * d))
         if biggest <= tol:
             return epoch + 1

@@ -1,4 +1,4 @@
-"""The working-set solver for several targets or complex data: one norm for each row of coefficients."""
+"""The working-set solver for several targets, complex data or groups: one norm for each block of coefficients."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
-from fastsbl.dictionary import Dictionary
 from fastsbl.lasso import _kernels
 from fastsbl.lasso.answer import Answer
 from fastsbl.lasso.working_set import widest
-from fastsbl.screening.problem import DualProblem, PrimalPoint, magnitudes
+from fastsbl.screening.problem import DualProblem, PrimalPoint
 from fastsbl.screening.rules import Rule
 
 __all__ = ["BlockWorkingSet", "solve_blocks"]
@@ -22,22 +21,31 @@ _ANDERSON = 5
 
 
 class BlockWorkingSet:
-    """Columns in hand for ``min 0.5||Y - Phi Theta||_F^2 + sum limits_i ||Theta_i||_2``, real or complex."""
+    """Groups of columns in hand for ``min 0.5||Y - Phi Theta||_F^2 + sum limits_g ||Theta_g||_F``, real or complex.
 
-    def __init__(self, dictionary: Dictionary, Y: Array, limits: FloatArray) -> None:
-        self._dictionary = dictionary
-        self._dtype = np.result_type(dictionary.work_dtype, Y.dtype)
+    Without groups every column is its own.
+    """
+
+    def __init__(self, problem: DualProblem, Y: Array) -> None:
+        self._dictionary = problem.dictionary
+        self._problem = problem
+        self._dtype = np.result_type(problem.dictionary.work_dtype, Y.dtype)
         self.Y = Y.astype(self._dtype)
-        self.all_limits = limits
+        self.blocks: IndexArray = np.zeros(0, dtype=np.intp)
         self.index: IndexArray = np.zeros(0, dtype=np.intp)
-        self.columns: Array = np.zeros((dictionary.n_samples, 0), dtype=self._dtype)
+        self.starts: IndexArray = np.zeros(1, dtype=np.intp)
+        self.columns: Array = np.zeros((problem.dictionary.n_samples, 0), dtype=self._dtype)
         self.gram: Array = np.zeros((0, 0), dtype=self._dtype)
         self.target: Array = np.zeros((0, Y.shape[1]), dtype=self._dtype)
         self.theta: Array = self.target.copy()
         self.limits: FloatArray = np.zeros(0)
+        self.steepest: FloatArray = np.zeros(0)
 
-    def add(self, index: IndexArray, theta: Array | None = None) -> None:
-        """Take in columns that are not yet here."""
+    def add(self, blocks: IndexArray, coef: Array) -> None:
+        """Take in blocks that are not yet here, with their rows of ``coef``."""
+        groups = self._problem.groups
+        index = blocks if groups is None else groups.columns(blocks)
+        sizes = np.ones(blocks.size, dtype=np.intp) if groups is None else groups.sizes(blocks)
         fresh = self._dictionary.columns(index).astype(self._dtype, copy=False)
         columns = np.hstack([self.columns, fresh])
         old = self.index.size
@@ -46,30 +54,45 @@ class BlockWorkingSet:
         gram[:, old:] = columns.conj().T @ fresh
         gram[old:, :old] = gram[:old, old:].conj().T
         self.gram, self.columns = gram, columns
+        self.blocks = np.concatenate([self.blocks, blocks])
         self.index = np.concatenate([self.index, index])
-        self.limits = self.all_limits[self.index]
+        self.starts = np.concatenate([self.starts, old + np.cumsum(sizes)])
+        self.limits = self._problem.limits[self.blocks]
         self.target = np.vstack([self.target, fresh.conj().T @ self.Y])
-        if theta is None:
-            theta = np.zeros((index.size, self.Y.shape[1]), dtype=self._dtype)
-        self.theta = np.vstack([self.theta, theta.astype(self._dtype)])
+        self.theta = np.vstack([self.theta, coef[index].reshape(index.size, -1).astype(self._dtype)])
+        if groups is None:
+            self.steepest = np.ascontiguousarray(np.diag(gram).real)
+        else:
+            self.steepest = np.array(
+                [np.linalg.eigvalsh(gram[a:b, a:b])[-1] for a, b in zip(self.starts, self.starts[1:], strict=False)]
+            )
+
+    def lengths(self, theta: Array) -> FloatArray:
+        """Frobenius norm of each block of theta."""
+        squares = np.einsum("ij,ij->i", theta.conj(), theta).real
+        return np.asarray(np.sqrt(np.add.reduceat(squares, self.starts[:-1]))) if squares.size else np.zeros(0)
+
+    def penalty(self, theta: Array) -> float:
+        """``sum limits_g ||Theta_g||``."""
+        lengths = self.lengths(theta)
+        used = (lengths > 0) & (self.limits > 0)
+        return float(lengths[used] @ self.limits[used])
 
     def objective(self, theta: Array) -> float:
         """Objective up to a constant."""
         g = self.target - self.gram @ theta
-        used = self.limits > 0
-        sizes = magnitudes(theta)
-        keep = sizes > 0
-        penalty = float(sizes[keep & used] @ self.limits[keep & used])
-        return -0.5 * float(np.vdot(theta, self.target + g).real) + penalty
+        return -0.5 * float(np.vdot(theta, self.target + g).real) + self.penalty(theta)
 
     def solve(self, tol: float, max_epochs: int) -> int:
-        """Block coordinate descent with Anderson extrapolation until no row moves by ``tol * ||Y||``."""
+        """Block coordinate descent with Anderson extrapolation until no block moves by ``tol * ||Y||``."""
         stop = tol * float(np.linalg.norm(self.Y))
-        size, epochs = self.index.size, 0
+        epochs = 0
         kept: list[Array] = []
         while epochs < max_epochs:
             g = self.target - self.gram @ self.theta
-            done = int(_kernels.block_gram_epochs(self.gram, self.target, self.limits, self.theta, g, size, 2, stop))
+            done = int(
+                _kernels.block_gram_epochs(self.gram, self.limits, self.starts, self.steepest, self.theta, g, 2, stop)
+            )
             epochs += done
             if done < 2:
                 break
@@ -83,7 +106,7 @@ class BlockWorkingSet:
 
     def residual(self) -> Array:
         """``Y - Phi Theta``."""
-        return self.Y - self.columns @ self.theta
+        return np.asarray(self.Y - self.columns @ self.theta)
 
 
 def _extrapolate(kept: list[Array]) -> Array | None:
@@ -120,20 +143,18 @@ def solve_blocks(
     shape = (phi.n_features, *y.shape[1:])
     usable = np.isfinite(limits) & (problem.norms > 0)
     shares: dict[str, float] = {}
-    rejected: BoolArray = np.zeros(phi.n_features, dtype=np.bool_)
+    rejected: BoolArray = np.zeros(limits.size, dtype=np.bool_)
     for rule in rules:
         mask = rule.test(problem, point if rule.dynamic else None)
         rejected |= mask.rejected
         shares[mask.rule] = mask.share
-    ws = BlockWorkingSet(phi, Y, limits)
-    first = ((limits == 0) | (magnitudes(start) > 0)) & usable
+    ws = BlockWorkingSet(problem, Y)
+    first = ((limits == 0) | (problem.sizes(start) > 0)) & usable
     usable &= ~first
-    sizes = magnitudes(problem.correlations)
+    sizes = problem.sizes(problem.correlations)
     candidates = np.flatnonzero(usable & ~rejected)
-    with np.errstate(divide="ignore"):
-        nearness = (problem.scale * sizes[candidates] - limits[candidates]) / problem.norms[candidates]
-    index = np.sort(np.concatenate([np.flatnonzero(first), candidates[widest(nearness, _FIRST)]]))
-    ws.add(index, start[index].reshape(index.size, -1))
+    nearness = (problem.scale * sizes[candidates] - limits[candidates]) / problem.norms[candidates]
+    ws.add(np.sort(np.concatenate([np.flatnonzero(first), candidates[widest(nearness, _FIRST)]])), start)
     target = tol * 0.5 * float(np.vdot(y, y).real)
     history: list[dict[str, Any]] = []
     epochs, inner = 0, 1e-4
@@ -143,8 +164,9 @@ def solve_blocks(
         residual = ws.residual().reshape(y.shape)
         projected = problem.project(residual)
         products = phi.correlate(projected)
-        products[limits == 0.0] = 0.0
-        at = PrimalPoint(projected, products, float(magnitudes(ws.theta)[ws.limits > 0] @ ws.limits[ws.limits > 0]))
+        if problem.has_unpenalised:
+            products = np.where((limits == 0.0).reshape(-1, *[1] * (y.ndim - 1)), 0.0, products)
+        at = PrimalPoint(projected, products, ws.penalty(ws.theta))
         t = problem.feasible_scale(at)
         eta = t * projected
         primal = 0.5 * float(np.vdot(residual, residual).real) + at.penalty
@@ -154,15 +176,15 @@ def solve_blocks(
                 mask = rule.test(problem, at)
                 rejected |= mask.rejected
                 shares[mask.rule] = mask.share
-        sizes = magnitudes(products)
+        sizes = problem.sizes(products)
         violators = (sizes > limits) & usable & ~rejected
-        violators[ws.index] = False
+        violators[ws.blocks] = False
         history.append(
             {
                 "objective": primal,
                 "gap": max(gap, 0.0),
-                "support": int(np.count_nonzero(magnitudes(ws.theta))),
-                "working_set": ws.index.size,
+                "support": int(np.count_nonzero(ws.lengths(ws.theta))),
+                "working_set": ws.blocks.size,
                 "rejected": dict(shares),
                 "passes": phi.passes,
                 "seconds": time.perf_counter() - clock,
@@ -173,7 +195,7 @@ def solve_blocks(
         fresh = np.flatnonzero(violators)
         if fresh.size:
             depth = (sizes[fresh] - limits[fresh]) / problem.norms[fresh]
-            ws.add(np.sort(fresh[widest(depth, max(_FIRST, ws.index.size))]))
+            ws.add(np.sort(fresh[widest(depth, max(_FIRST, ws.blocks.size))]), coef)
         if fresh.size < _FIRST:
             if inner <= 1e-15:
                 break

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastsbl._base.types import Array
-from fastsbl.screening.problem import DualProblem, PrimalPoint, magnitudes
+from fastsbl.screening.problem import DualProblem, PrimalPoint
 
 __all__ = ["Certificate", "certify"]
 
@@ -30,9 +30,9 @@ def certify(problem: DualProblem, y: Array, coef: Array) -> Certificate:
     correlations = problem.dictionary.correlate(projected)
     if problem.basis is not None:
         correlations[problem.limits == 0.0] = 0.0
-    if problem.dictionary.eps > 1e-10:
+    if problem.dictionary.eps > 1e-10 and problem.groups is None:
         _sharpen(problem, projected, correlations)
-    sizes = magnitudes(coef)
+    sizes = problem.sizes(coef)
     used = sizes > 0
     penalty = float(sizes[used] @ problem.limits[used])
     point = PrimalPoint(projected, correlations, penalty)
@@ -46,7 +46,7 @@ def certify(problem: DualProblem, y: Array, coef: Array) -> Certificate:
 
 def _sharpen(problem: DualProblem, residual: Array, correlations: Array) -> None:
     """Recompute in float64 those single-precision correlations that decide the dual scaling."""
-    sizes = correlations.copy() if problem.positive else magnitudes(correlations)
+    sizes = correlations.copy() if problem.positive else problem.sizes(correlations)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(problem.limits > 0, sizes / problem.limits, 0.0)
         error = problem.slack * float(np.linalg.norm(residual)) * problem.norms / problem.limits

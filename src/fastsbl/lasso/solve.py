@@ -215,10 +215,10 @@ def _check_data(dictionary: Any, y: Any) -> tuple[Dictionary, Array]:
 
 
 def _check_positive(positive: Any, phi: Dictionary, y: Array) -> bool:
-    positive = check_flag(positive, "positive")
-    if positive and (phi.is_complex or np.iscomplexobj(y) or y.ndim == 2):
+    flag = check_flag(positive, "positive")
+    if flag and (phi.is_complex or np.iscomplexobj(y) or y.ndim == 2):
         raise ValueError("positive=True needs a real dictionary and one real target")
-    return positive
+    return flag
 
 
 def _check_start(coef_init: Any, limits: Array, options: _Options) -> Array:
@@ -258,8 +258,8 @@ def _solve(
         strict, start, point = strict * 0.1, answer.coef, certificate.point
     if not converged:
         warnings.warn(
-            f"the weighted lasso stopped at a relative duality gap of {certificate.gap / scale:.2g}, above tol={options.tol:g}, "
-            f"after {epochs} epochs",
+            f"the weighted lasso stopped at a relative duality gap of {certificate.gap / scale:.2g}, "
+            f"above tol={options.tol:g}, after {epochs} epochs",
             ConvergenceWarning,
             stacklevel=3,
         )

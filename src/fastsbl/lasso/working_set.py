@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
@@ -37,44 +35,45 @@ class WorkingSet:
         self._sparse = dictionary if isinstance(dictionary, SparseDictionary) else None
         self.size = 0
         self.position = np.full(dictionary.n_features, -1, dtype=np.int64)
+        self._rows: FloatArray = np.zeros((0, dictionary.n_samples if self._sparse is None else 0))
+        self._gram: FloatArray = np.zeros((0, 0))
+        self._target: FloatArray = np.zeros(0)
+        self._index: IndexArray = np.zeros(0, dtype=np.intp)
+        self._theta: FloatArray = np.zeros(0)
+        self._limits: FloatArray = np.zeros(0)
+        self._g: FloatArray = np.zeros(0)
         self._allocate(64)
 
     def _allocate(self, room: int) -> None:
-        size = self.size
-        n_rows = 0 if self._sparse is not None else self._dictionary.n_samples
-        old = self.__dict__
-        fresh: dict[str, Any] = {
-            "_rows": np.empty((room, n_rows)),
-            "_gram": np.zeros((room, room)),
-            "_target": np.zeros(room),
-            "_index": np.zeros(room, dtype=np.intp),
-            "_theta": np.zeros(room),
-            "_limits": np.full(room, np.inf),
-            "_g": np.zeros(room),
-        }
-        if size:
-            for name, array in fresh.items():
-                if name == "_gram":
-                    array[:size, :size] = old[name][:size, :size]
-                else:
-                    array[:size] = old[name][:size]
-        self.__dict__.update(fresh)
+        """Make room for ``room`` columns; those in hand stay."""
+        self._rows = _grown(self._rows[: self.size], room, self._rows.shape[1])
+        self._gram = _grown(self.gram, room, room)
+        self._target = _grown(self._target[: self.size], room)
+        self._index = _grown(self.index, room)
+        self._theta = _grown(self.theta, room)
+        self._limits = _grown(self.limits, room)
+        self._limits[self.size :] = np.inf
+        self._g = _grown(self.g, room)
         self._room = room
 
     @property
-    def index(self) -> IndexArray:  # noqa: D102
+    def index(self) -> IndexArray:
+        """Columns of the dictionary in hand, in the order they came."""
         return self._index[: self.size]
 
     @property
-    def theta(self) -> FloatArray:  # noqa: D102
+    def theta(self) -> FloatArray:
+        """Current coefficients, open to writing."""
         return self._theta[: self.size]
 
     @property
-    def limits(self) -> FloatArray:  # noqa: D102
+    def limits(self) -> FloatArray:
+        """Penalty of each column in hand, open to writing; inf keeps a coefficient at zero."""
         return self._limits[: self.size]
 
     @property
-    def g(self) -> FloatArray:  # noqa: D102
+    def g(self) -> FloatArray:
+        """Correlations with the residual, as `solve` left them."""
         return self._g[: self.size]
 
     @property
@@ -157,6 +156,13 @@ class WorkingSet:
     def idle(self) -> BoolArray:
         """Positions kept at zero by an infinite limit."""
         return np.isinf(self.limits)
+
+
+def _grown(array: Array, *shape: int) -> Array:
+    """Zeros of the given shape, with ``array`` copied to the front."""
+    larger = np.zeros(shape, dtype=array.dtype)
+    larger[tuple(slice(length) for length in array.shape)] = array
+    return larger
 
 
 def widest(values: Array, count: int) -> IndexArray:

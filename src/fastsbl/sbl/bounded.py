@@ -103,7 +103,7 @@ class BoundedInner:
     """Largest share of features that setting a guard may evaluate exactly."""
 
     rooms = ((8.0, 1.1), (4.0, 1.06), (2.0, 1.05), (2.0, 1.03))
-    """How far a guard lets the residual move (in last steps) and the weights shrink (as a factor); first choice first."""
+    """How far a guard lets the residual move (in last steps) and the weights shrink (a factor); best first."""
 
     def __init__(self, problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...]) -> None:
         self.problem = problem

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from fastsbl._base.checks import as_numbers, check_positive_number, check_target
-from fastsbl._base.types import Array
+from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.model import SupportModel
+from fastsbl.screening.groups import Groups
 from fastsbl.screening.problem import magnitudes
 from fastsbl.screening.rules import LAM_ZERO
 
-__all__ = ["evidence_of", "loss", "sbl_lambda_max"]
+__all__ = ["evidence_of", "largest_variance", "loss", "loss_of", "sbl_lambda_max"]
 
 
 def loss_of(model: SupportModel, y: Array, residual: Array, mean: Array, n_effective: float | None = None) -> float:
@@ -91,10 +92,12 @@ def sbl_lambda_max(dictionary: Any, y: Any) -> float:
     return largest_variance(products, norms, target)
 
 
-def largest_variance(products: Array, norms: Array, target: Array) -> float:
-    """`sbl_lambda_max` from products at hand."""
-    used = norms > 0
+def largest_variance(products: Array, norms: FloatArray, target: Array, groups: Groups | None = None) -> float:
+    """`sbl_lambda_max` from products at hand, for features or groups."""
+    sizes = magnitudes(products) if groups is None else groups.norms(products)
+    lengths = norms if groups is None else groups.norms(norms)
+    used = lengths > 0
     if not used.any():
         return 0.0
     n_targets = 1 if target.ndim == 1 else target.shape[1]
-    return float(np.max((magnitudes(products[used]) / norms[used]) ** 2)) / n_targets
+    return float(np.max((sizes[used] / lengths[used]) ** 2)) / n_targets

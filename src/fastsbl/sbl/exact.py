@@ -10,7 +10,7 @@ from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.lasso.answer import Answer
 from fastsbl.lasso.certificate import certify
 from fastsbl.sbl.inner import InnerResult
-from fastsbl.sbl.model import SupportModel
+from fastsbl.sbl.model import SupportModel, weights_of_all
 from fastsbl.screening.problem import DualProblem, PrimalPoint, magnitudes
 from fastsbl.screening.rules import Rule
 
@@ -18,16 +18,9 @@ __all__ = ["ExactInner", "all_weights"]
 
 
 def all_weights(problem: DualProblem, model: SupportModel) -> FloatArray:
-    """Exact weights u of all features, in blocks: one read of the dictionary."""
-    phi = problem.dictionary
-    if model.size == 0:
-        return np.asarray(problem.norms / np.sqrt(model.lam))
-    out = np.empty(phi.n_features)
-    step = max(1, min(phi.n_features, 2**22 // phi.n_samples))
-    for low in range(0, phi.n_features, step):
-        index = np.arange(low, min(low + step, phi.n_features))
-        out[index] = model.weights(phi.columns(index).T)
-    return out
+    """Exact weights u of all features (or groups): one read of the dictionary."""
+    weights = weights_of_all(problem.dictionary, model)
+    return weights if problem.groups is None else problem.groups.norms(weights)
 
 
 class ExactInner:
@@ -64,7 +57,7 @@ class ExactInner:
         self.tol = tol
         self.max_epochs = max_epochs
         self.coef: Array = np.zeros(
-            (problem.norms.size, *y.shape[1:]),
+            (problem.dictionary.n_features, *y.shape[1:]),
             dtype=np.complex128 if np.iscomplexobj(problem.correlations) else np.float64,
         )
         self._point: PrimalPoint | None = None
@@ -81,18 +74,24 @@ class ExactInner:
     def resume(self, gamma: FloatArray) -> InnerResult:
         """Solve with the weights of a model given by gamma (of all features)."""
         index = np.flatnonzero(gamma)
-        return self.next(self._model(index, gamma[index]), index)
+        return self._solve(all_weights(self.problem, self._model(index, gamma[index])))
 
     def next(self, model: SupportModel, active: IndexArray) -> InnerResult:
         """Solve with the weights of ``model``, all of them computed."""
-        u = all_weights(self.problem, model)
-        u[active] = model.own_weights()
-        return self._solve(u)
+        del active
+        return self._solve(all_weights(self.problem, model))
 
     def describe(self, found: InnerResult) -> tuple[IndexArray, SupportModel]:
         """Column numbers and model of a solution."""
-        gamma = magnitudes(found.theta) / (self._root_targets * found.weights)
-        return found.active, self._model(found.active, gamma)
+        groups = self.problem.groups
+        if groups is None:
+            index = found.active
+            gamma = magnitudes(found.theta) / (self._root_targets * found.weights)
+        else:
+            index = groups.columns(found.active)
+            shared = groups.norms(self.coef)[found.active] / (self._root_targets * found.weights)
+            gamma = np.repeat(shared, groups.sizes(found.active))
+        return index, self._model(index, gamma)
 
     def _model(self, index: IndexArray, gamma: FloatArray) -> SupportModel:
         rows = self.problem.dictionary.columns(index).T
@@ -101,7 +100,7 @@ class ExactInner:
     def finish(self, model: SupportModel, active: IndexArray) -> float:
         """Look at every feature with exact weights: the largest |phi_i'r|/(lam u_i) outside the support."""
         point = certify(self.problem, self.y, self.coef).point
-        sizes = point.correlations if self.problem.positive else magnitudes(point.correlations)
+        sizes = point.correlations if self.problem.positive else self.problem.sizes(point.correlations)
         limits = self.lam * self._root_targets * all_weights(self.problem, model)
         used = limits > 0
         used[active] = False
@@ -113,7 +112,7 @@ class ExactInner:
         problem = self.problem.with_limits(limits)
         before = self._point
         if before is not None:
-            sizes = magnitudes(self.coef)
+            sizes = self.problem.sizes(self.coef)
             used = sizes > 0
             before = PrimalPoint(before.residual, before.correlations, float(sizes[used] @ limits[used]))
         scale = 0.5 * float(np.vdot(self.y, self.y).real)
@@ -139,9 +138,17 @@ class ExactInner:
                 break
             strict, before = 0.1 * strict, certificate.point
         self._point = certificate.point
-        support = np.flatnonzero(magnitudes(self.coef))
-        theta = self.coef[support]
-        penalty = float(magnitudes(theta) @ limits[support])
+        sizes = self.problem.sizes(self.coef)
+        active = np.flatnonzero(sizes)
+        penalty = float(sizes[active] @ limits[active])
+        rows = active if problem.groups is None else problem.groups.columns(active)
         return InnerResult(
-            support, theta, weights[used], certificate.residual, penalty, certificate.gap, rejected, limits.size
+            active,
+            self.coef[rows],
+            weights[active],
+            certificate.residual,
+            penalty,
+            certificate.gap,
+            rejected,
+            limits.size,
         )

@@ -29,6 +29,7 @@ from fastsbl.sbl.exact import ExactInner
 from fastsbl.sbl.inner import InnerResult
 from fastsbl.sbl.model import SupportModel
 from fastsbl.sbl.result import SBLResult, as_gamma
+from fastsbl.screening.groups import Groups
 from fastsbl.screening.problem import DualProblem
 from fastsbl.screening.rules import LAM_ZERO, Rule, find_rules
 
@@ -114,10 +115,16 @@ class Start:
         positive: bool,
         products: tuple[FloatArray, Array] | None = None,
         n_effective: Any = None,
+        groups: Any = None,
     ) -> None:
         norms, correlations = phi.norms_and_correlations(y) if products is None else products
-        self.problem = DualProblem(phi, y, norms, positive=positive, norms=norms, correlations=correlations)
-        self.lambda_max = largest_variance(correlations, norms, y)
+        self.groups = None if groups is None else Groups.from_labels(groups, phi.n_features)
+        self.column_norms = norms
+        self.norms = norms if self.groups is None else self.groups.norms(norms)  # of features or groups
+        self.problem = DualProblem(
+            phi, y, self.norms, positive=positive, norms=norms, correlations=correlations, groups=self.groups
+        )
+        self.lambda_max = largest_variance(correlations, norms, y, self.groups)
         self.n_effective = (
             float(phi.n_samples) if n_effective is None else check_positive_number(n_effective, "n_effective")
         )
@@ -133,6 +140,7 @@ def fit_sbl(
     bounds: bool = True,
     solver: str = "working-set",
     positive: bool = False,
+    groups: Any = None,
     threshold: float = 0.0,
     tol: float = 1e-4,
     max_iter: int = 1000,
@@ -168,6 +176,9 @@ def fit_sbl(
         Solver of the inner problems.
     positive : bool
         Whether theta >= 0.
+    groups : array of shape (n,), optional
+        A label for each column: columns with equal labels share one gamma and enter together. Sphere tests screen
+        groups; the planes of the other rules have no closed form there.
     threshold : float
         At the end, drop features whose ``gamma_i ||phi_i||^2`` is at most this share of the largest (0 keeps all).
     tol : float
@@ -217,7 +228,7 @@ def fit_sbl(
             raise ValueError("warm_start needs a given lam, since lam='learn' starts from gamma = 0")
     else:
         lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
-    start = Start(phi, target, settings.positive, n_effective=n_effective)
+    start = Start(phi, target, settings.positive, n_effective=n_effective, groups=groups)
     if learn:
         from fastsbl.sbl.noise import learn_noise
 
@@ -249,7 +260,7 @@ def run(
     phi = problem.dictionary
     passes = phi.passes
     if settings.positive and start.problem.vector_valued:
-        raise ValueError("positive=True needs a real dictionary and one real target")
+        raise ValueError("positive=True needs a real dictionary, one real target and no groups")
     scale = float(np.vdot(y, y).real)
     if 0 < lam < 1e-13 * scale:
         warnings.warn(
@@ -261,11 +272,11 @@ def run(
     if inner is None:
         inner = make_inner(start, y, settings)
     inner.begin(lam)
-    norms = problem.norms
+    norms = start.column_norms
     history: list[dict[str, Any]] = []
     gamma_before: dict[int, float] = {}
     if gamma is None or not gamma.any():
-        found = inner.first(_first_weights(settings.init, norms, lam))
+        found = inner.first(_first_weights(settings.init, start.norms, lam))
     else:
         found = inner.resume(gamma)
     converged, change = False, np.inf
@@ -335,7 +346,9 @@ def make_inner(start: Start, y: Array, settings: Settings) -> Inner:
     solver = SOLVERS[settings.solver]
     if problem.vector_valued:
         if settings.solver == "cd":
-            raise ValueError("solver='cd' takes real data and one target; use solver='working-set'")
+            raise ValueError("solver='cd' takes real data, one target and no groups; use solver='working-set'")
+        if problem.groups is not None and settings.solver == "cvxpy":
+            raise ValueError("solver='cvxpy' takes no groups; use solver='working-set'")
         if settings.solver == "working-set":
             solver = solve_blocks
     return ExactInner(problem, y, settings.rules, solver, settings.inner_tol, _MOST_EPOCHS)
@@ -374,7 +387,7 @@ def _result(
     **record: Any,
 ) -> SBLResult:
     """Put the solution back among all features, without those below the threshold."""
-    phi, norms = start.problem.dictionary, start.problem.norms
+    phi, norms = start.problem.dictionary, start.column_norms
     theta, residual = found.theta, found.residual
     if settings.threshold > 0.0 and index.size:
         contributions = model.gamma * norms[index] ** 2
@@ -397,5 +410,6 @@ def _result(
         n_effective=start.n_effective,
         _dictionary=phi,
         _y=y,
+        _groups=start.groups,
         **record,
     )

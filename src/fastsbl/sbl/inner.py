@@ -16,11 +16,11 @@ class InnerResult:
     Attributes
     ----------
     active : int array of shape (s,)
-        Where the nonzero coefficients are: positions in the solver's working set.
+        What is not zero: features or groups, in the solver's own numbering.
     theta : array of shape (s,) or (s, L)
-        Their values.
+        Coefficients there (of all columns of the active groups).
     weights : array of shape (s,)
-        Their weights u.
+        Weights u of the active features or groups.
     residual : array of shape (N,) or (N, L)
         ``y - Phi theta``.
     penalty : float

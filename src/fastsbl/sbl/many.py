@@ -14,7 +14,6 @@ from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.fit import Settings, Start, make_inner, run
 from fastsbl.sbl.result import SBLResult
-from fastsbl.screening.problem import magnitudes
 from fastsbl.screening.rules import LAM_ZERO
 
 __all__ = ["fit_sbl_batch", "sbl_path"]
@@ -29,6 +28,7 @@ def sbl_path(
     *,
     relative_to: str = "lambda_max",
     follow: bool = False,
+    groups: Any = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
     **options: Any,
 ) -> list[SBLResult]:
@@ -50,6 +50,8 @@ def sbl_path(
     follow : bool
         Start each fit from the gamma of the one before it, from the largest ratio down. It takes fewer iterations,
         but may lead to other stationary points than separate fits; without it the answers are those of `fit_sbl`.
+    groups : array of shape (n,), optional
+        As in `fit_sbl`.
     callback : callable, optional
         Called with each record of each fit's history.
     **options
@@ -74,10 +76,10 @@ def sbl_path(
     phi = as_dictionary(dictionary).metered()
     target = check_target(y, phi.n_samples)
     grid = [check_positive_number(ratio, "ratios") for ratio in np.atleast_1d(np.asarray(ratios)).tolist()]
-    start = Start(phi, target, settings.positive)
+    start = Start(phi, target, settings.positive, groups=groups)
     reference = start.lambda_max
     if relative_to == "lambda_max":
-        reference = float(magnitudes(start.problem.correlations).max())
+        reference = float(start.problem.sizes(start.problem.correlations).max())
     if reference == 0.0:  # nothing to explain, whatever the noise
         reference = 1.0
     inner = make_inner(start, target, settings)

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from fastsbl._base.types import Array, FloatArray
+from fastsbl.dictionary import Dictionary
 
-__all__ = ["SupportModel"]
+__all__ = ["SupportModel", "weights_of_all"]
 
 
 class SupportModel:
@@ -39,7 +40,8 @@ class SupportModel:
         self._potrf: Any = None
         self._potrs: Any = None
         if inner.size:
-            self._potrf, self._potrs = get_lapack_funcs(("potrf", "potrs"), (inner,))
+            functions: Any = get_lapack_funcs(("potrf", "potrs"), (inner,))
+            self._potrf, self._potrs = functions
         self._factor = self._factorize(inner)
 
     def _factorize(self, inner: Array) -> Array:
@@ -108,3 +110,15 @@ class SupportModel:
             return np.zeros((0, *y.shape[1:]))
         coefficients = self.solve(self.scaled.conj() @ y)
         return np.asarray((coefficients.T * self.root).T)
+
+
+def weights_of_all(phi: Dictionary, model: SupportModel) -> FloatArray:
+    """Exact weights ``u_i = sqrt(phi_i^H S^-1 phi_i)`` of all columns, in blocks: one read of the dictionary."""
+    if model.size == 0:
+        return np.asarray(phi.column_norms() / np.sqrt(model.lam))
+    out = np.empty(phi.n_features)
+    step = max(1, 2**22 // phi.n_samples)
+    for low in range(0, out.size, step):
+        index = np.arange(low, min(low + step, out.size))
+        out[index] = model.weights(phi.columns(index).T)
+    return out

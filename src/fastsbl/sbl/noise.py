@@ -40,11 +40,19 @@ class Refit:
 
 
 def refit(
-    rows: Array, y: Array, gamma: FloatArray, n_samples: float, *, positive: bool = False, max_iter: int = 500
+    rows: Array,
+    y: Array,
+    gamma: FloatArray,
+    n_samples: float,
+    *,
+    labels: IndexArray | None = None,
+    positive: bool = False,
+    max_iter: int = 500,
 ) -> Refit:
     """Maximise the evidence of a small support over its gamma and the noise variance together.
 
-    Works in the span of the support, so its cost does not depend on N after one QR factorisation.
+    ``labels`` numbers the group of each feature, if they share gamma. Works in the span of the support, so its
+    cost does not depend on N after one QR factorisation.
     """
     n_targets = 1 if y.ndim == 1 else y.shape[1]
     total = float(np.vdot(y, y).real)
@@ -54,6 +62,12 @@ def refit(
     left = y - q @ inside
     outside = float(np.vdot(left, left).real)
     kept = np.arange(rows.shape[0])
+    codes = kept if labels is None else np.unique(labels, return_inverse=True)[1]
+
+    def shared(values: FloatArray) -> FloatArray:
+        """Sum over each feature's group."""
+        return np.asarray(np.bincount(codes[kept], values)[codes[kept]])
+
     reduced = np.ascontiguousarray(r.T)
     lam = max(outside / (n_targets * max(n_samples - kept.size, 1)), floor)
     best = np.inf
@@ -69,15 +83,14 @@ def refit(
         power = (np.abs(mean) ** 2).reshape(kept.size, n_targets).sum(axis=1) / n_targets
         explained = np.minimum(gamma * model.weights(reduced) ** 2, 1.0)  # how far the data determine each coefficient
         if careful:  # the steps of the outer loop, which never raise the objective
-            root = np.sqrt(power / np.maximum(explained, 1e-300) / gamma)
-            fresh = gamma * root
+            fresh = np.sqrt(shared(power) / np.maximum(shared(explained / gamma), 1e-300))
             trace = (n_samples - explained.sum()) / lam
             fresh_lam = lam * np.sqrt(squared / (lam * lam * n_targets * trace))
         else:
-            fresh = power / np.maximum(explained, 1e-12)
+            fresh = shared(power) / np.maximum(shared(explained), 1e-12)
             fresh_lam = squared / (n_targets * max(n_samples - float(explained.sum()), 1e-3 * n_samples))
         fresh_lam = max(fresh_lam, floor)
-        sizes = fresh * np.einsum("ij,ij->i", reduced.conj(), reduced).real
+        sizes = fresh * shared(np.einsum("ij,ij->i", reduced.conj(), reduced).real)
         alive = sizes > 1e-9 * fresh_lam
         if positive:
             alive &= mean > 0
@@ -109,9 +122,9 @@ def model_prior(size: int, n_features: int, n_samples: float) -> float:
 
 def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
     """Fit along falling noise variances, refit each support with its noise, and return the best by evidence."""
-    phi, norms = start.problem.dictionary, start.problem.norms
+    phi, norms, groups = start.problem.dictionary, start.column_norms, start.groups
     passes = phi.passes
-    n_features = int(np.count_nonzero(norms > 0))
+    n_features = int(np.count_nonzero(start.norms > 0))
     total = float(np.vdot(y, y).real)
     inner: Inner = make_inner(start, y, settings)
     rough = settings.with_accuracy(max(settings.tol, 1e-3), min(settings.max_iter, 60))
@@ -131,12 +144,14 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
             key = tuple(support.tolist())
             if key not in seen:
                 rows = phi.columns(support).T
-                fit = refit(rows, y, found.gamma[support], start.n_effective, positive=settings.positive)
-                score = fit.loss + model_prior(fit.kept.size, n_features, start.n_effective)
+                labels = None if groups is None else groups.labels()[support]
+                fit = refit(rows, y, found.gamma[support], start.n_effective, labels=labels, positive=settings.positive)
+                size = fit.kept.size if labels is None else np.unique(labels[fit.kept]).size
+                score = fit.loss + model_prior(size, n_features, start.n_effective)
                 seen[key] = len(candidates)
                 if best is None or score < best[0]:
                     best, since = (score, support[fit.kept], fit), -1
-                candidates.append(NoiseCandidate(lam, int(fit.kept.size), fit.lam, score))
+                candidates.append(NoiseCandidate(lam, int(size), fit.lam, score))
             since += 1
             if since >= _PATIENCE or support.size > start.n_effective // 2:
                 break
@@ -166,4 +181,5 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         noise_path=tuple(candidates),
         _dictionary=phi,
         _y=y,
+        _groups=groups,
     )

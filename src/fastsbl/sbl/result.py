@@ -12,12 +12,11 @@ from fastsbl._base.checks import as_numbers
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary, as_dictionary
 from fastsbl.sbl.evidence import evidence_of
-from fastsbl.sbl.model import SupportModel
+from fastsbl.sbl.model import SupportModel, weights_of_all
+from fastsbl.screening.groups import Groups
 from fastsbl.screening.problem import magnitudes
 
 __all__ = ["Certificate", "NoiseCandidate", "Posterior", "SBLResult"]
-
-_BLOCK = 2**22
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Certificate:
 
     Attributes
     ----------
-    ratio : array of shape (n,)
+    ratio : array of shape (n,), or (G,) for groups
         ``|phi_i' r| / (lam u_i)`` with r the residual (for groups and several targets, norms): at most 1 at a
         fixed point; a feature with gamma = 0 would enter above 1, one with gamma > 0 is at 1.
     largest_outside : float
@@ -172,7 +171,7 @@ class SBLResult:
     _dictionary: Dictionary = field(repr=False)
     _y: Array = field(repr=False)
     noise_path: tuple[NoiseCandidate, ...] = field(default=(), repr=False)
-    _groups: tuple[IndexArray, ...] | None = field(default=None, repr=False)
+    _groups: Groups | None = field(default=None, repr=False)
 
     @property
     def support(self) -> IndexArray:
@@ -198,13 +197,7 @@ class SBLResult:
     @cached_property
     def weights(self) -> FloatArray:
         """Exact weights ``u_i = sqrt(phi_i' S^-1 phi_i)`` of all features, computed when asked for (one read)."""
-        phi, model = self._dictionary, self._model
-        out = np.empty(phi.n_features)
-        step = max(1, _BLOCK // phi.n_samples)
-        for low in range(0, out.size, step):
-            index = np.arange(low, min(low + step, out.size))
-            out[index] = model.weights(phi.columns(index).T)
-        return out
+        return weights_of_all(self._dictionary, self._model)
 
     def posterior(self) -> Posterior:
         """Posterior of the coefficients: mean, covariance, predictions, evidence."""
@@ -219,18 +212,14 @@ class SBLResult:
         """Check every feature with exact weights: how far each is from entering the model (two reads)."""
         phi = self._dictionary.metered()
         residual = self._model.whiten_target(self._y)
-        sizes = magnitudes(phi.correlate(residual)) / np.sqrt(self.n_targets)
-        squares = self.weights**2
-        inside = self.gamma > 0
-        if self._groups is not None:
-            sizes, squares, inside = sizes.copy(), squares.copy(), inside.copy()
-            for group in self._groups:
-                sizes[group] = np.linalg.norm(sizes[group])
-                squares[group] = squares[group].sum()
-                inside[group] = inside[group].any()
-        used = squares > 0
+        products = phi.correlate(residual)
+        groups = self._groups
+        sizes = (magnitudes(products) if groups is None else groups.norms(products)) / np.sqrt(self.n_targets)
+        weights = self.weights if groups is None else groups.norms(self.weights)
+        inside = (self.gamma if groups is None else groups.norms(self.gamma)) > 0
+        used = weights > 0
         ratio = np.zeros(sizes.size)
-        ratio[used] = sizes[used] / (self.lam * np.sqrt(squares[used]))
+        ratio[used] = sizes[used] / (self.lam * weights[used])
         return Certificate(
             ratio,
             float(np.max(ratio[~inside], initial=0.0)),

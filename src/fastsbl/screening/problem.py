@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 from fastsbl._base.types import Array, BoolArray, FloatArray
 from fastsbl.dictionary import Dictionary
 from fastsbl.screening import _kernels
+from fastsbl.screening.groups import Groups
 from fastsbl.screening.region import HalfSpace, Region
 
 __all__ = ["DualProblem", "PrimalPoint", "magnitudes"]
@@ -20,8 +21,8 @@ __all__ = ["DualProblem", "PrimalPoint", "magnitudes"]
 def magnitudes(correlations: Array) -> FloatArray:
     """|phi_i^H v| for one target, ||phi_i^H V||_2 for several."""
     if correlations.ndim == 2:
-        return np.sqrt(np.einsum("ij,ij->i", correlations.conj(), correlations).real)
-    return np.abs(correlations)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", correlations.conj(), correlations).real))
+    return np.asarray(np.abs(correlations))
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,9 @@ class DualProblem:
         Whether theta >= 0, so that only ``phi_i' eta <= limits_i`` is asked.
     norms, correlations : arrays, optional
         Column norms and ``Phi^H y``, if already known.
+    groups : Groups, optional
+        Groups of columns with one limit each; ``limits`` and every mask are then per group, and
+        ``norms`` become the groups' spectral norms.
     """
 
     def __init__(
@@ -81,16 +85,20 @@ class DualProblem:
         positive: bool = False,
         norms: FloatArray | None = None,
         correlations: Array | None = None,
+        groups: Groups | None = None,
     ) -> None:
         self.dictionary = dictionary
         self.limits = limits
         self.positive = positive
         if norms is None or correlations is None:
             norms, correlations = dictionary.norms_and_correlations(y)
-        self.norms = norms
+        self.groups = groups
+        self.norms = norms if groups is None else groups.spectral_norms(dictionary, norms)
         self.basis: Array | None = None
         self.cone: FloatArray | None = None
-        free = np.flatnonzero((limits == 0.0) & (norms > 0.0))
+        free = np.flatnonzero((limits == 0.0) & (self.norms > 0.0))
+        if free.size and groups is not None:
+            raise ValueError("limits of groups must be above 0")
         anchor = y
         anchor_correlations = correlations
         self.slack = (64 + dictionary.n_samples) * dictionary.eps
@@ -112,7 +120,11 @@ class DualProblem:
         self.y = y
         self.correlations = correlations
         self.y_norm = float(np.linalg.norm(y))
-        self.vector_valued = y.ndim == 2 or np.iscomplexobj(correlations)
+        self.vector_valued = y.ndim == 2 or np.iscomplexobj(correlations) or groups is not None
+
+    def sizes(self, values: Array) -> FloatArray:
+        """Magnitude of each feature's (or group's) row of correlations or coefficients."""
+        return magnitudes(values) if self.groups is None else self.groups.norms(values)
 
     @property
     def rounding(self) -> float:
@@ -142,7 +154,7 @@ class DualProblem:
 
     def largest_ratio(self, correlations: Array) -> float:
         """Return ``max |phi_i^H v| / limits_i`` over the penalised columns."""
-        values = magnitudes(correlations) if self.vector_valued else correlations
+        values = self.sizes(correlations) if self.vector_valued else correlations
         return float(_kernels.largest_ratio(values, self.limits, self.positive))
 
     @cached_property
@@ -166,7 +178,7 @@ class DualProblem:
         """The paper's scaling by the smallest weight, with the absolute value it needs, at most 1."""
         used = self.norms > 0.0
         products = self.anchor_correlations
-        values = magnitudes(products) if self.vector_valued or not self.positive else products
+        values = self.sizes(products) if self.vector_valued or not self.positive else products
         largest = float(values[used].max(initial=0.0))
         if largest <= 0.0:
             return 1.0
@@ -176,7 +188,7 @@ class DualProblem:
         """Look at coefficients from the tests' side; takes one read of the dictionary."""
         residual = self.project(self.y - self.dictionary.apply(coef))
         correlations = self.dictionary.correlate(residual)
-        size = magnitudes(coef)
+        size = self.sizes(coef)
         used = size > 0
         return PrimalPoint(residual, correlations, float(size[used] @ self.limits[used]))
 
@@ -206,7 +218,7 @@ class DualProblem:
         margin = self.slack * (center_norm + region.radius) + self.floor
         one_sided = self.positive and not self.vector_valued
         if not cuts or region.radius == 0.0:
-            values = magnitudes(center) if self.vector_valued else center
+            values = self.sizes(center) if self.vector_valued else center
             _kernels.reject_by_ball(values, self.norms, self.limits, region.radius, margin, one_sided, rejected)
             return rejected
         psi = [self._checked_psi(region, cut, center_norm) for cut in region.half_spaces]

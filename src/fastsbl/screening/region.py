@@ -102,7 +102,8 @@ class Screening:
             return NotImplemented
         if self.rejected.shape != other.rejected.shape:
             raise ValueError(
-                f"both screenings must be of the same dictionary, got {self.rejected.size} and {other.rejected.size} features"
+                "both screenings must be of the same dictionary, "
+                f"got {self.rejected.size} and {other.rejected.size} features"
             )
         regions = tuple(
             part
