@@ -31,6 +31,7 @@ class PassCounter:
             self._parent.add(share)
 
     def __reduce__(self) -> tuple[type[PassCounter], tuple[()]]:
+        """Pickle as a fresh counter: locks do not travel."""
         return PassCounter, ()
 
 
@@ -72,6 +73,7 @@ class GramCache:
         return self._bytes
 
     def __reduce__(self) -> tuple[type[GramCache], tuple[int]]:
+        """Pickle as an empty cache of the same limit."""
         return GramCache, (self.limit,)
 
 
@@ -127,7 +129,7 @@ class Dictionary(ABC):
     @property
     def is_complex(self) -> bool:
         """Whether the numbers are complex."""
-        return self.dtype.kind == "c"
+        return bool(self.dtype.kind == "c")
 
     @property
     def work_dtype(self) -> np.dtype[Any]:
@@ -156,6 +158,7 @@ class Dictionary(ABC):
         return view
 
     def __repr__(self) -> str:
+        """Storage kind, shape, precision and passes so far."""
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, passes={self.passes:.2f})"
 
     # -- the questions ------------------------------------------------------------------------
@@ -164,8 +167,7 @@ class Dictionary(ABC):
         with self._norms.lock:
             if self._norms.value is None:
                 self._counter.add(1.0)
-                self._set_norms(self._squared_norms())
-            assert self._norms.value is not None
+                return self._set_norms(self._squared_norms())
             return self._norms.value
 
     def norms_and_correlations(self, vector: Array) -> tuple[FloatArray, Array]:
@@ -175,9 +177,7 @@ class Dictionary(ABC):
                 both = self._squared_norms_and_correlations(vector)
                 if both is not None:
                     self._counter.add(1.0)
-                    self._set_norms(both[0])
-                    assert self._norms.value is not None
-                    return self._norms.value, both[1]
+                    return self._set_norms(both[0]), both[1]
             norms = self.column_norms()
         return norms, self.correlate(vector)
 
@@ -258,14 +258,16 @@ class Dictionary(ABC):
             )
         if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= self.n_features):
             raise IndexError(
-                f"index must hold column numbers from 0 to {self.n_features - 1}, got {numbers.min()} to {numbers.max()}"
+                f"index must hold column numbers from 0 to {self.n_features - 1}, "
+                f"got {numbers.min()} to {numbers.max()}"
             )
         return numbers.astype(np.intp, copy=False)
 
     def _share(self, index: IndexArray) -> float:
         return index.size / self.n_features
 
-    def _set_norms(self, squares: FloatArray) -> None:
+    def _set_norms(self, squares: FloatArray) -> FloatArray:
+        """Check the norms, share them with all views, and return them."""
         with np.errstate(invalid="ignore"):
             norms = np.sqrt(squares)
         bad = np.flatnonzero(~np.isfinite(norms))
@@ -284,3 +286,4 @@ class Dictionary(ABC):
             norms[small[low : low + 256]] = largest * np.sqrt(np.einsum("ij,ij->j", scaled, scaled))
         norms.flags.writeable = False
         self._norms.value = norms
+        return norms

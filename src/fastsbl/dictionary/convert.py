@@ -58,7 +58,8 @@ def as_dictionary(X: Any, *, norms: Any = None, gram_cache_bytes: int = 2**28) -
         given = as_numbers(norms, "norms")
         if given.shape != (dictionary.n_features,) or given.dtype.kind == "c" or (given < 0).any():
             raise ValueError(
-                f"norms must be {dictionary.n_features} real numbers of at least 0, one per column, got shape {given.shape}"
+                f"norms must be {dictionary.n_features} real numbers of at least 0, one per column, "
+                f"got shape {given.shape}"
             )
         dictionary._set_norms(given.astype(np.float64) ** 2)
     return dictionary
@@ -66,18 +67,7 @@ def as_dictionary(X: Any, *, norms: Any = None, gram_cache_bytes: int = 2**28) -
 
 def _convert(X: Any, gram_cache_bytes: int) -> Dictionary:
     if sparse.issparse(X):
-        _check_shape(X.shape)
-        kind = as_numbers(np.zeros(1, dtype=X.dtype), "dictionary").dtype
-        if kind != X.dtype:
-            X = X.astype(kind)
-        if X.format != "csc":
-            _log.info("converting the dictionary from %s to csc", X.format)
-            X = X.tocsc()
-        if not X.has_canonical_format:
-            _log.info("summing duplicate entries and sorting the dictionary's row indices, in a copy")
-            X = X.copy()
-            X.sum_duplicates()
-        return SparseDictionary(X, gram_cache_bytes=gram_cache_bytes)
+        return _convert_sparse(X, gram_cache_bytes)
     if isinstance(X, LinearOperator) or (hasattr(X, "rmatvec") and hasattr(X, "matmat")):
         _check_shape(X.shape)
         return OperatorDictionary(X, gram_cache_bytes=gram_cache_bytes)
@@ -94,6 +84,21 @@ def _convert(X: Any, gram_cache_bytes: int) -> Dictionary:
         _log.info("copying a strided view of the dictionary into column-major order")
         array = np.asfortranarray(array)
     return DenseDictionary(np.asarray(array), gram_cache_bytes=gram_cache_bytes)
+
+
+def _convert_sparse(X: Any, gram_cache_bytes: int) -> SparseDictionary:
+    _check_shape(X.shape)
+    kind = as_numbers(np.zeros(1, dtype=X.dtype), "dictionary").dtype
+    if kind != X.dtype:
+        X = X.astype(kind)
+    if X.format != "csc":
+        _log.info("converting the dictionary from %s to csc", X.format)
+        X = X.tocsc()
+    if not X.has_canonical_format:
+        _log.info("summing duplicate entries and sorting the dictionary's row indices, in a copy")
+        X = X.copy()
+        X.sum_duplicates()
+    return SparseDictionary(X, gram_cache_bytes=gram_cache_bytes)
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:
