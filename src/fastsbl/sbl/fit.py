@@ -71,6 +71,7 @@ class Settings:
         bounds: Any = True,
         solver: Any = "working-set",
         positive: Any = False,
+        extrapolate: Any = False,
         threshold: Any = 0.0,
         tol: Any = 1e-4,
         max_iter: Any = 1000,
@@ -81,6 +82,7 @@ class Settings:
         self.bounds = check_flag(bounds, "bounds")
         self.solver = check_choice(solver, "solver", tuple(SOLVERS))
         self.positive = check_flag(positive, "positive")
+        self.extrapolate = check_flag(extrapolate, "extrapolate")
         if isinstance(init, str):
             check_choice(init, "init", ("null", "unit"))
         self.init = init
@@ -138,6 +140,7 @@ def fit_sbl(
     init: Any = "null",
     screening: str | None = "holder",
     bounds: bool = True,
+    extrapolate: bool = False,
     solver: str = "working-set",
     positive: bool = False,
     groups: Any = None,
@@ -172,6 +175,9 @@ def fit_sbl(
     bounds : bool
         Certify most features by bounds instead of computing their weight and correlation. The answer is the
         same without, at many times the cost.
+    extrapolate : bool
+        Jump ahead along the last steps of gamma while the support stays the same, if that lowers the objective. Fewer
+        iterations, but it may end in another stationary point.
     solver : {"working-set", "cd", "cvxpy"}
         Solver of the inner problems.
     positive : bool
@@ -216,7 +222,7 @@ def fit_sbl(
     array([ 3., -2.])
     """
     settings = Settings(
-        init=init, screening=screening, bounds=bounds, solver=solver, positive=positive, threshold=threshold, tol=tol,
+        init=init, screening=screening, bounds=bounds, solver=solver, positive=positive, threshold=threshold, tol=tol, extrapolate=extrapolate,
         max_iter=max_iter, inner_tol=inner_tol, callback=callback,
     )  # fmt: skip
     phi = as_dictionary(dictionary).metered()
@@ -280,6 +286,7 @@ def run(
     else:
         found = inner.resume(gamma)
     converged, change = False, np.inf
+    leap = _Leap(y, start.n_effective)
     for iteration in range(1, settings.max_iter + 1):
         index, model = inner.describe(found)
         value = loss_of(model, y, found.residual, found.theta, start.n_effective)
@@ -313,6 +320,9 @@ def run(
             if converged:
                 break
         if iteration < settings.max_iter:
+            if settings.extrapolate:
+                model = leap.ahead(index, model, value)
+                gamma_before = dict(zip(index.tolist(), (model.gamma * norms[index] ** 2).tolist(), strict=True))
             found = inner.next(model, found.active)
     if not converged and not quiet:
         outside = inner.finish(model, found.active)
@@ -336,6 +346,35 @@ def run(
         passes=phi.passes - passes,
         history=history,
     )
+
+
+class _Leap:
+    """Extrapolates gamma along its last steps on an unchanged support, where that lowers the objective."""
+
+    def __init__(self, y: Array, n_effective: float) -> None:
+        self._y = y
+        self._n_effective = n_effective
+        self._index: IndexArray = np.zeros(0, dtype=np.intp)
+        self._trail: list[FloatArray] = []
+
+    def ahead(self, index: IndexArray, model: SupportModel, value: float) -> SupportModel:
+        """Return the model to go on from: the one given, or a better one further along."""
+        if not np.array_equal(index, self._index):
+            self._index, self._trail = index, []
+        self._trail.append(model.gamma)
+        if len(self._trail) < 3 or index.size == 0:
+            return model
+        first, second = self._trail[-2] - self._trail[-3], self._trail[-1] - self._trail[-2]
+        self._trail = []
+        squared = float(first @ first)
+        rate = min(max(float(first @ second) / squared, 0.0), 0.95) if squared > 0 else 0.0
+        gamma = model.gamma + second * (rate / (1.0 - rate))
+        if not (gamma > 0).all():
+            return model
+        trial = SupportModel(model.rows, model.gram, gamma, model.lam)
+        mean = trial.posterior_mean(self._y)
+        better = loss_of(trial, self._y, self._y - model.rows.T @ mean, mean, self._n_effective) < value
+        return trial if better else model
 
 
 def make_inner(start: Start, y: Array, settings: Settings) -> Inner:
