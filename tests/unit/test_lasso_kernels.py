@@ -1,5 +1,7 @@
 """The compiled kernels beside readable numpy twins."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -226,31 +228,38 @@ def test_cyclic_epochs_stop_when_nothing_moves():
     assert again == 1
 
 
+@pytest.mark.parametrize("groups", ["single rows", "unequal groups"])
 @pytest.mark.parametrize("data", ["real", "complex"])
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_block_epochs(epochs, data):
+def test_block_epochs(epochs, data, groups):
+    """Exact steps for single rows; for larger groups, steps of the largest eigenvalue of their part of G."""
     rng = np.random.default_rng(4)
-    X, _, limits = make_problem(4)
+    X = make_problem(4)[0]
     Y = rng.standard_normal((30, 3))
-    start = rng.standard_normal((20, 3))
+    theta = rng.standard_normal((20, 3))
     if data == "complex":
         X = X + 1j * make_problem(5)[0]
         Y = Y + 1j * rng.standard_normal((30, 3))
-        start = start * np.exp(1j * rng.uniform(0, 6, (20, 3)))
-    start[5] = 0.0
+        theta = theta * np.exp(1j * rng.uniform(0, 6, (20, 3)))
+    starts = np.arange(21) if groups == "single rows" else np.array([0, 1, 4, 6, 7, 12, 18, 20])
+    parts = [slice(low, high) for low, high in pairwise(starts)]
+    limits = rng.uniform(0.3, 1, len(parts)) * 0.5 * max(np.linalg.norm(X[:, part].conj().T @ Y) for part in parts)
+    limits[1], limits[3] = 0.0, np.inf
+    theta[parts[3]] = 0.0
     gram, target = X.conj().T @ X, X.conj().T @ Y
-    theta = start.copy()
-    for _ in range(epochs):
-        for j in np.flatnonzero(np.isfinite(limits)):
-            square = gram[j, j].real
-            z = target[j] - gram[j] @ theta + square * theta[j]
-            length = np.linalg.norm(z)
-            theta[j] = max(1 - limits[j] / length, 0.0) * z / square
-    got, g = start.copy(), target - gram @ start
-    done = lasso.block_gram_epochs(gram, target, limits, got, g, 20, epochs, 0.0)
+    steepest = np.array([np.linalg.eigvalsh(gram[part, part])[-1] for part in parts])
+    got, g = theta.copy(), target - gram @ theta
+    done = lasso.block_gram_epochs(gram, limits, starts, steepest, got, g, epochs, 0.0)
     assert done == epochs
+    for _ in range(epochs):
+        for part, limit, step in zip(parts, limits, steepest, strict=True):
+            if np.isfinite(limit):
+                z = target[part] - gram[part] @ theta + step * theta[part]
+                theta[part] = max(1 - limit / np.linalg.norm(z), 0.0) * z / step
     close(got, theta)
     close(g, target - gram @ theta)
+    assert any(not theta[part].any() for part in parts)
+    assert theta[parts[1]].any()
 
 
 @pytest.mark.parametrize("one_sided", [False, True], ids=["both sides", "one side"])
