@@ -226,7 +226,7 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
     accuracy ``tol * scale`` (or what rounding allows) was not reached.
     """
     _gradient(gram, target, theta, g, size)
-    for epoch in range(1, 17):
+    for epoch in range(1, min(16, max_epochs) + 1):
         biggest, changed = _epoch(gram, limits, theta, g, size, positive)
         if biggest <= tol * scale or not changed or epoch % 4 == 0:
             _newton(gram, target, limits, theta, g, size, 12, positive)
@@ -235,7 +235,7 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
                 return epoch
     best = np.inf
     stalled = 0
-    for step in range(17, max_epochs + 17):
+    for step in range(17, max_epochs + 1):
         reached = _newton(gram, target, limits, theta, g, size, 20 * size, positive)
         allowed = max(tol * scale, _rounding(gram, theta, scale, size))
         worst = _worst_violation(gram, limits, theta, g, size, positive)

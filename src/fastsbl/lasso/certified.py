@@ -64,13 +64,13 @@ class CertifiedLasso:
         self.last_full: tuple[FloatArray, FloatArray] | None = None
         """The residual of the last whole read, and its products."""
 
-    def step(self, limits: Limits, rejected: BoolArray | None, batch: int) -> Round:
+    def step(self, limits: Limits, rejected: BoolArray | None, batch: int, max_epochs: int = 100_000) -> Round:
         """Solve on the working set, look for violators among all features, and take in the worst ``batch``."""
         ws = self.working_set
         epochs = 0
         while True:
-            epochs += abs(ws.solve(positive=self.positive))
-            if not self._wake(limits):
+            epochs += abs(ws.solve(positive=self.positive, max_epochs=max(max_epochs - epochs, 1)))
+            if epochs >= max_epochs or not self._wake(limits):
                 break
         residual = ws.residual()
         used = np.isfinite(ws.limits) & (ws.limits > 0)

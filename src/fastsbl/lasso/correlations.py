@@ -108,10 +108,14 @@ class Correlations:
         self._errors[k] = error
         self.count = k + 1
         self._rest_squared -= np.maximum(np.abs(fresh) - error * self.norms, 0.0) ** 2
+        self._measure_rest()
+
+    def _measure_rest(self) -> None:
         self._rest = np.sqrt(np.maximum(self._rest_squared, 0.0) + 4.0 * self.slack * self.norms**2)
 
     def _forget(self, k: int) -> None:
         self._rest_squared += (np.abs(self._products[k]) + self._errors[k] * self.norms) ** 2
+        self._measure_rest()
         for array in (self._basis, self._products, self._errors):
             array[k : self.count - 1] = array[k + 1 : self.count].copy()
         self.count -= 1

@@ -49,18 +49,18 @@ class _Columns:
         self.place = np.arange(index.size)
 
     def sweep(
-        self, limits: FloatArray, theta: FloatArray, residual: FloatArray, squares: FloatArray, tol: float
+        self, limits: FloatArray, theta: FloatArray, residual: FloatArray, squares: FloatArray, tol: float, epochs: int
     ) -> int:
         """Run a few epochs; theta and residual are updated in place."""
         if self.sparse:
             assert isinstance(self.phi, SparseDictionary)
             data, indices, indptr = self.phi.stored_values()
             done = _kernels.cyclic_sparse(
-                data, indices, indptr, self.place, limits, theta, residual, squares, _EPOCHS, tol, self.positive
+                data, indices, indptr, self.place, limits, theta, residual, squares, epochs, tol, self.positive
             )
         else:
             done = _kernels.cyclic_dense(
-                self.rows, self.place, limits, theta, residual, squares, _EPOCHS, tol, self.positive
+                self.rows, self.place, limits, theta, residual, squares, epochs, tol, self.positive
             )
         return int(done)
 
@@ -95,7 +95,8 @@ def solve_cyclic(
     scale = float(np.linalg.norm(y))
     while epochs < max_iter:
         squares = problem.norms[alive] ** 2
-        done = columns.sweep(problem.limits[alive], theta, residual, squares, 1e-15 * scale)
+        share = min(_EPOCHS, max_iter - epochs)
+        done = columns.sweep(problem.limits[alive], theta, residual, squares, 1e-15 * scale, share)
         epochs += done
         coef = np.zeros(phi.n_features)
         coef[alive] = theta
@@ -131,7 +132,7 @@ def solve_cyclic(
                 "seconds": time.perf_counter() - clock,
             }
         )
-        if gap <= target or done < _EPOCHS:
+        if gap <= target or done < share:
             break
         if dynamic:
             at = PrimalPoint(projected, products, penalty)

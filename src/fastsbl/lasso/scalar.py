@@ -57,9 +57,9 @@ def solve_working_set(
     known, epochs = KnownLimits(limits), 0
     dynamic = [rule for rule in rules if rule.dynamic]
     seen = 0
-    for _ in range(max_iter):
+    while epochs < max_iter:
         penalty_before = working_set.size
-        found = loop.step(known, rejected, batch=max(_FIRST, working_set.size))
+        found = loop.step(known, rejected, batch=max(_FIRST, working_set.size), max_epochs=max_iter - epochs)
         epochs += found.epochs
         residual = found.residual
         squared = float(residual @ residual)

@@ -106,7 +106,7 @@ class WorkingSet:
         corner = self._gram[old:new, old:new]
         corner[...] = 0.5 * (corner + corner.T)
 
-    def solve(self, *, tol: float = 1e-14, max_epochs: int = 2000, positive: bool = False) -> int:
+    def solve(self, *, tol: float = 1e-14, max_epochs: int = 100_000, positive: bool = False) -> int:
         """Minimise over the columns in hand; epochs used, negative if ``tol`` (of ||y||) was not reached."""
         return int(
             _kernels.solve_gram(

@@ -222,9 +222,18 @@ def fit_sbl(
     array([ 3., -2.])
     """
     settings = Settings(
-        init=init, screening=screening, bounds=bounds, solver=solver, positive=positive, threshold=threshold, tol=tol, extrapolate=extrapolate,
-        max_iter=max_iter, inner_tol=inner_tol, callback=callback,
-    )  # fmt: skip
+        init=init,
+        screening=screening,
+        bounds=bounds,
+        extrapolate=extrapolate,
+        solver=solver,
+        positive=positive,
+        threshold=threshold,
+        tol=tol,
+        max_iter=max_iter,
+        inner_tol=inner_tol,
+        callback=callback,
+    )
     phi = as_dictionary(dictionary).metered()
     target = check_target(y, phi.n_samples)
     learn = isinstance(lam, str)

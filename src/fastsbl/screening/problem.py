@@ -112,6 +112,7 @@ class DualProblem:
                 self.basis = orthonormal_basis(columns)
             anchor = self.project(y)
             anchor_correlations = dictionary.correlate(anchor).copy()
+            anchor_correlations[self.sizes(anchor_correlations) <= self.floor * norms] = 0.0  # rounding
             if not positive:
                 anchor_correlations[free] = 0.0
                 y, correlations = anchor, anchor_correlations
@@ -161,7 +162,7 @@ class DualProblem:
     def scale(self) -> float:
         """The largest s <= 1 with s * anchor feasible."""
         ratio = self.largest_ratio(self.anchor_correlations)
-        return 1.0 if ratio <= 1.0 else 1.0 / ratio
+        return 1.0 if ratio <= 1.0 + 1e-15 else 1.0 / ratio  # lam = lambda_max may round either way
 
     @property
     def target_is_feasible(self) -> bool:

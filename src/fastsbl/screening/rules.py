@@ -77,7 +77,7 @@ class Rule:
         kind, _, ball = self.name.partition(":")
         if self.dynamic:
             if point is None:
-                point = PrimalPoint(problem.y, problem.correlations, 0.0)  # theta = 0
+                point = PrimalPoint(problem.anchor, problem.anchor_correlations, 0.0)  # only unpenalised coefficients
             region, rejected = _DYNAMIC[kind](problem, point)
         else:
             region, rejected = _STATIC[kind](problem, ball)
