@@ -1,5 +1,8 @@
 """Sparse Bayesian learning and the weighted lasso as scikit-learn estimators."""
 
+from fastsbl.estimators.cross_validation import SBLRegressorCV
 from fastsbl.estimators.regressor import SBLRegressor
+from fastsbl.estimators.selector import SBLSelector
+from fastsbl.estimators.weighted_lasso import WeightedLasso
 
-__all__ = ["SBLRegressor"]
+__all__ = ["SBLRegressor", "SBLRegressorCV", "SBLSelector", "WeightedLasso"]

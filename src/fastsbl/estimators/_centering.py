@@ -119,6 +119,8 @@ class Design:
         How many rows the data stand for: the sum of the weights.
     n_effective : float
         What is left of ``n_rows`` for features and noise: one less with an intercept.
+    magnitude : float
+        The largest |y|.
     """
 
     def __init__(
@@ -132,6 +134,7 @@ class Design:
                 f"sample_weight must sum to more than {1 if fit_intercept else 0}, since each weight says how often "
                 f"its row counts, got a sum of {self.n_rows:.6g}"
             )
+        self.magnitude = float(np.abs(y).max())
         roots = None if sample_weight is None else np.sqrt(sample_weight)
         self.means = np.zeros(n_features)
         self.target_mean: Any = 0.0 if y.ndim == 1 else np.zeros(y.shape[1])

@@ -48,10 +48,13 @@ class Fit:
         return np.flatnonzero(self.gamma)
 
     @classmethod
-    def of(cls, result: SBLResult) -> Fit:
-        """Take what is worth keeping from a result."""
+    def of(cls, result: SBLResult, n_effective: float) -> Fit:
+        """Take what is worth keeping from a result, with its evidence on ``n_effective`` samples."""
+        more = (n_effective - result.n_effective) * result.n_targets * float(np.log(result.lam))
+        loss = result.loss + more
+        evidence = evidence_of(loss, n_effective, result.n_targets, False)
         return cls(
-            result.coef, result.gamma, result.lam, result.loss, result.evidence, result.n_iter, result.converged,
+            result.coef, result.gamma, result.lam, loss, evidence, result.n_iter, result.converged,
             result.history, result.posterior().covariance,
         )  # fmt: skip
 
@@ -104,8 +107,8 @@ def fit_one(
     dictionary: Dictionary,
     target: FloatArray,
     n_effective: float,
-    magnitude: float,
     *,
+    magnitude: float,
     noise_variance: Any,
     noise_ratio: Any,
     callback: Callable[[dict[str, Any]], object] | None,
@@ -123,7 +126,7 @@ def fit_one(
             return fit.as_column() if single else fit
         if noise_ratio is not None:
             lam = float(noise_ratio) * largest
-    fit = Fit.of(fit_sbl(dictionary, target, lam, n_effective=n_effective, callback=callback, **options))
+    fit = Fit.of(fit_sbl(dictionary, target, lam, n_effective=n_effective, callback=callback, **options), n_effective)
     return fit.as_column() if single else fit
 
 

@@ -244,7 +244,7 @@ class SBLRegressor(BaseSBLRegressor):
 
             fits = [
                 fit_one(
-                    design.dictionary, target, design.n_effective, float(np.abs(y).max()), callback=report,
+                    design.dictionary, target, design.n_effective, magnitude=design.magnitude, callback=report,
                     noise_variance=self.noise_variance, noise_ratio=self.noise_ratio, **options,
                 )
                 for target in targets

@@ -1,0 +1,285 @@
+"""`SBLRegressorCV`: the noise variance chosen by cross-validation, the whole path kept."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.parallel import Parallel, delayed
+
+from fastsbl._base.checks import check_flag, check_positive_number
+from fastsbl._base.parallel import one_thread_each
+from fastsbl._base.types import Array, FloatArray
+from fastsbl.dictionary import Dictionary, as_dictionary
+from fastsbl.estimators._centering import Design
+from fastsbl.estimators._fitting import Fit, check_sample_weight, linear_prediction, warn_not_converged
+from fastsbl.estimators._progress import progress
+from fastsbl.estimators.regressor import BaseSBLRegressor, SBLRegressor
+from fastsbl.sbl import sbl_lambda_max, sbl_path
+from fastsbl.sbl.fit import Settings
+
+__all__ = ["SBLRegressorCV"]
+
+_N_RATIOS = 25
+
+
+class SBLRegressorCV(BaseSBLRegressor):
+    """Sparse Bayesian linear regression whose noise variance is chosen by cross-validation.
+
+    For each fold a path over noise variances, which share their norms, products and columns. The grid is relative to
+    `fastsbl.sbl.sbl_lambda_max` of the whole (centred) data, so the choice does not depend on the units of y or of
+    the columns; the noise variances are the same in every fold. Folds are weightings of one X, which is not copied.
+
+    The chosen value is the one that predicts best, which need not be the variance of the noise: for intervals that
+    cover what they should, prefer `SBLRegressor` with ``noise_variance="learn"``.
+
+    Parameters
+    ----------
+    ratios : array of float, optional
+        Noise variances relative to `sbl_lambda_max`; by default 25 on a logarithmic grid from 1 (the empty model) to
+        0.01 over the number of samples.
+    cv : int, splitter or iterable of (train, test)
+        As everywhere in scikit-learn.
+    one_standard_error : bool
+        Whether to choose the largest noise variance, and so the sparsest model, whose mean score is within one
+        standard error of the best.
+    scoring : str or callable, optional
+        A scikit-learn scorer; by default the negative mean squared error. Sample weights of the held-out rows are
+        passed to the default and to scorers given by name, not to callables.
+    fit_intercept, positive, init, screening, tol, max_iter
+        As in `SBLRegressor`.
+    n_jobs : int, optional
+        Folds at a time, in threads unless joblib is told otherwise.
+    verbose : int
+        Above 0, show a progress bar over the folds (with rich or tqdm, otherwise in the log).
+
+    Attributes
+    ----------
+    ratio_ : float
+        The chosen ratio.
+    ratios_ : array of shape (n_ratios,)
+        The grid, from the largest down.
+    noise_variances_ : array of shape (n_ratios,)
+        The noise variances they stand for.
+    cv_results_ : dict of arrays
+        ``ratio``, ``noise_variance``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``n_support``
+        (of the fit to all data) and ``split0_test_score``, ..., each of shape (n_ratios,).
+    coefs_path_ : array of shape (n_ratios, n_features) or (n_ratios, n_targets, n_features)
+        Coefficients of the fits to all data, for plotting.
+    coef_, intercept_, gamma_, noise_variance_, support_, sigma_, score_, loss_, n_iter_, history_
+        Of the model fitted to all data at the chosen ratio, as in `SBLRegressor` (targets share their support).
+    n_features_in_ : int
+        Features seen in `fit`.
+    feature_names_in_ : array of str
+        Their names, if X had any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastsbl import SBLRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 200))
+    >>> y = 5 + 3 * X[:, 7] - 2 * X[:, 42] + 0.1 * rng.standard_normal(60)
+    >>> model = SBLRegressorCV(ratios=np.logspace(0, -4, 9), one_standard_error=True).fit(X, y)
+    >>> model.coef_[[7, 42]].round(1)
+    array([ 3., -2.])
+    >>> model.cv_results_["mean_test_score"].shape
+    (9,)
+    """
+
+    _separate = False
+
+    def __init__(
+        self,
+        ratios: Any = None,
+        *,
+        cv: Any = 5,
+        one_standard_error: bool = False,
+        scoring: Any = None,
+        fit_intercept: bool = True,
+        positive: bool = False,
+        init: Any = "null",
+        screening: str | None = "holder",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.ratios = ratios
+        self.cv = cv
+        self.one_standard_error = one_standard_error
+        self.scoring = scoring
+        self.fit_intercept = fit_intercept
+        self.positive = positive
+        self.init = init
+        self.screening = screening
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+        """Choose the noise variance and fit the model to all data.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            One row per sample.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The target.
+        sample_weight : array-like of shape (n_samples,), optional
+            Frequency weights, as in `SBLRegressor.fit`; they count in the fits and in the scores. A row is in one fold
+            whatever its weight.
+        **params : dict
+            Routed to the splitter, such as ``groups``, if metadata routing is enabled.
+
+        Returns
+        -------
+        SBLRegressorCV
+            Itself.
+        """
+        _raise_for_params(params, self, "fit")
+        check_flag(self.fit_intercept, "fit_intercept")
+        check_flag(self.one_standard_error, "one_standard_error")
+        options = {
+            "init": self.init,
+            "screening": self.screening,
+            "positive": self.positive,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+        Settings(**options)  # complains before any work is done
+        X, y = self._validate(X, y)
+        weights = check_sample_weight(sample_weight, X)
+        base = as_dictionary(X)
+        design = Design(base, X, y, weights, fit_intercept=self.fit_intercept)
+        self.ratios_ = _grid(self.ratios, design.n_rows)
+        largest = sbl_lambda_max(design.dictionary, design.target)
+        grid = self.ratios_ * (largest or 1.0)
+
+        splitting: dict[str, Any] = {}
+        if _routing_enabled():
+            splitting = process_routing(self, "fit", sample_weight=sample_weight, **params).splitter.split
+        folds = list(check_cv(self.cv).split(X, y, **splitting))
+        scorer = None if self.scoring is None else check_scoring(SBLRegressor(), self.scoring)
+        scores = np.empty((grid.size, len(folds)))
+        crowded = effective_n_jobs(self.n_jobs) > 1
+        with (
+            progress(self.verbose, type(self).__name__, len(folds) + 1) as advance,
+            one_thread_each() if crowded else nullcontext(),
+        ):
+            tasks = (
+                delayed(_score_fold)(
+                    base, X, y, weights, train, test, grid, self.fit_intercept, scorer, isinstance(self.scoring, str),
+                    options,
+                )
+                for train, test in folds
+            )  # fmt: skip
+            parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+            for k, of_fold in enumerate(parallel(tasks)):
+                scores[:, k] = of_fold
+                if advance is not None:
+                    advance(f"fold {k + 1} of {len(folds)}, best score {of_fold.max():.4g}")
+            fits = _path(design, grid, options)
+            best = _choose(scores, one_standard_error=self.one_standard_error)
+            if advance is not None:
+                advance(f"chose ratio {self.ratios_[best]:.3g}")
+        self.ratio_ = float(self.ratios_[best])
+        self.noise_variances_ = grid
+        self._keep([fits[best]], design, separate=False)
+        self.coefs_path_ = np.stack([fit.coef.T for fit in fits])
+        self.cv_results_ = _table(self.ratios_, grid, scores, fits)
+        if not fits[best].converged:
+            warn_not_converged(type(self).__name__, f"gamma still changes after {self.max_iter} iterations")
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Describe how metadata is routed: sample weights here, the rest to the splitter."""
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(splitter=check_cv(self.cv), method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        )
+
+
+def _grid(ratios: Any, n_rows: float) -> FloatArray:
+    """The ratios to try, from the largest down."""
+    if ratios is None:
+        return np.logspace(0, -2 - np.log10(n_rows), _N_RATIOS)
+    values = [check_positive_number(ratio, "ratios") for ratio in np.atleast_1d(np.asarray(ratios)).tolist()]
+    if not values:
+        raise ValueError("ratios must hold at least one number above 0, got none")
+    return np.sort(np.array(values))[::-1]
+
+
+def _path(design: Design, grid: FloatArray, options: dict[str, Any]) -> list[Fit]:
+    """Fit at each noise variance of the grid; models without features if there is nothing to explain."""
+    target = design.target
+    column = target.ndim == 2 and target.shape[1] == 1
+    if column:
+        target = np.ascontiguousarray(target[:, 0])
+    largest = sbl_lambda_max(design.dictionary, target)
+    if largest == 0.0:
+        fits = [Fit.of_noise(design.dictionary.n_features, target, design.n_effective, design.magnitude)] * grid.size
+    else:
+        path = sbl_path(design.dictionary, target, grid / largest, relative_to="sbl_lambda_max", **options)
+        fits = [Fit.of(result, design.n_effective) for result in path]
+    return [fit.as_column() for fit in fits] if column else fits
+
+
+def _score_fold(
+    base: Dictionary, X: Any, y: FloatArray, weights: FloatArray | None, train: Any, test: Any, grid: FloatArray,
+    fit_intercept: bool, scorer: Any, scorer_takes_weights: bool, options: dict[str, Any],
+) -> FloatArray:  # fmt: skip
+    """Scores of one fold, one per noise variance; rows outside ``train`` are there with weight zero."""
+    every = np.arange(y.shape[0])
+    counts = np.bincount(every[train], minlength=y.shape[0]).astype(np.float64)
+    design = Design(base, X, y, counts if weights is None else counts * weights, fit_intercept=fit_intercept)
+    X_test, y_test = X[test], y[test]
+    weights_test = None if weights is None else weights[test]
+    scores = np.empty(grid.size)
+    for k, fit in enumerate(_path(design, grid, options)):
+        if scorer is None:
+            error = y_test - linear_prediction(X_test, fit.coef) - (design.target_mean - design.means @ fit.coef)
+            scores[k] = -np.average(np.average(error**2, axis=0, weights=weights_test))
+            continue
+        model = SBLRegressor(fit_intercept=fit_intercept)
+        model.n_features_in_ = X.shape[1]
+        model._keep([fit], design, separate=False)
+        extra = {"sample_weight": weights_test} if scorer_takes_weights and weights is not None else {}
+        scores[k] = scorer(model, X_test, y_test, **extra)
+    return scores
+
+
+def _choose(scores: FloatArray, *, one_standard_error: bool) -> int:
+    """The place of the best mean score, or of the largest noise variance within one standard error of it."""
+    means = scores.mean(axis=1)
+    best = int(np.argmax(means))
+    if one_standard_error and scores.shape[1] > 1:
+        error = float(scores[best].std(ddof=1)) / np.sqrt(scores.shape[1])
+        best = int(np.flatnonzero(means >= means[best] - error)[0])
+    return best
+
+
+def _table(ratios: FloatArray, grid: FloatArray, scores: FloatArray, fits: list[Fit]) -> dict[str, Array]:
+    means = scores.mean(axis=1)
+    table: dict[str, Array] = {
+        "ratio": ratios,
+        "noise_variance": grid,
+        "mean_test_score": means,
+        "std_test_score": scores.std(axis=1),
+        "rank_test_score": 1 + (means[None, :] > means[:, None]).sum(axis=1),
+        "n_support": np.array([fit.support.size for fit in fits]),
+    }
+    return table | {f"split{k}_test_score": scores[:, k] for k in range(scores.shape[1])}
