@@ -996,12 +996,6 @@ def test_bounds_after_forgetting_in_vain():
     assert missed(phi, X, bounds, [forgotten]) == 0
 
 
-# -- known defects: each of these is to become a plain test -----------------------------------------
-
-
-@pytest.mark.xfail(
-    strict=True, reason="a Dictionary that knows its norms sums Phi'y in another order: 1e-15 is too tight"
-)
 def test_zero_exactly_at_lambda_max_of_a_dictionary_in_use():
     for seed in range(100):
         X, y = make_problem(seed, (784, 50))

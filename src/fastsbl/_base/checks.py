@@ -46,6 +46,10 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
 
 def as_numbers(value: Any, name: str) -> Array:
     """Return ``value`` as a float or complex array; integers and booleans are converted."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} must not have masked values, got {np.count_nonzero(np.ma.getmaskarray(value))} of them"
+        )
     array = np.asarray(value)
     if array.dtype.kind in "bui":
         return array.astype(np.float64)

@@ -223,6 +223,8 @@ class Dictionary(ABC):
     def apply(self, coef: Array) -> Array:
         """``Phi coef`` for coef of shape (n,) or (n, L); reads only columns with a nonzero coefficient."""
         coef = np.asarray(coef)
+        if coef.ndim not in (1, 2) or coef.shape[0] != self.n_features:
+            raise ValueError(f"coef must have {self.n_features} rows, one per column, got shape {coef.shape}")
         used = np.flatnonzero(coef if coef.ndim == 1 else np.any(coef != 0, axis=1))
         dtype = np.result_type(self.work_dtype, coef.dtype)
         out = np.zeros((self.n_samples, *coef.shape[1:]), dtype=dtype)

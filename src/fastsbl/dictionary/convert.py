@@ -52,11 +52,13 @@ def as_dictionary(X: Any, *, norms: Any = None, gram_cache_bytes: int = 2**28) -
     2.0
     """
     if isinstance(X, Dictionary):
+        if norms is not None:
+            raise ValueError("norms must be given when the Dictionary is made, not for one that exists")
         return X
     dictionary = _convert(X, gram_cache_bytes)
     if norms is not None:
         given = as_numbers(norms, "norms")
-        if given.shape != (dictionary.n_features,) or given.dtype.kind == "c" or (given < 0).any():
+        if given.shape != (dictionary.n_features,) or given.dtype.kind == "c" or not (given >= 0).all():
             raise ValueError(
                 f"norms must be {dictionary.n_features} real numbers of at least 0, one per column, "
                 f"got shape {given.shape}"

@@ -25,7 +25,20 @@ class OperatorDictionary(Dictionary):
         self._operator = operator
 
     def _correlate(self, R: Array) -> Array:
-        product = self._operator.rmatvec(R) if R.ndim == 1 else self._operator.rmatmat(R)
+        try:
+            product = self._operator.rmatvec(R) if R.ndim == 1 else self._operator.rmatmat(R)
+        except NotImplementedError as error:
+            raise TypeError("dictionary must be an operator with its adjoint: define rmatvec") from error
+        return np.asarray(product, dtype=np.result_type(self.work_dtype, product.dtype))
+
+    def apply(self, coef: Array) -> Array:
+        """``Phi coef``, as one product."""
+        coef = np.asarray(coef)
+        if coef.ndim not in (1, 2) or coef.shape[0] != self.n_features:
+            raise ValueError(f"coef must have {self.n_features} rows, one per column, got shape {coef.shape}")
+        if coef.any():
+            self._counter.add(1.0)
+        product = self._operator.matvec(coef) if coef.ndim == 1 else self._operator.matmat(coef)
         return np.asarray(product, dtype=np.result_type(self.work_dtype, product.dtype))
 
     def _columns(self, index: IndexArray) -> Array:

@@ -11,7 +11,7 @@ from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
 from fastsbl.lasso import _kernels
 from fastsbl.lasso.answer import Answer
 from fastsbl.lasso.working_set import widest
-from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.problem import DualProblem, PrimalPoint, duality_gap
 from fastsbl.screening.rules import Rule
 
 __all__ = ["BlockWorkingSet", "solve_blocks"]
@@ -167,10 +167,9 @@ def solve_blocks(
         if problem.has_unpenalised:
             products = np.where((limits == 0.0).reshape(-1, *[1] * (y.ndim - 1)), 0.0, products)
         at = PrimalPoint(projected, products, ws.penalty(ws.theta))
-        t = problem.feasible_scale(at)
-        eta = t * projected
+        eta = problem.feasible_scale(at) * projected
         primal = 0.5 * float(np.vdot(residual, residual).real) + at.penalty
-        gap = primal - float(np.vdot(eta, y).real) + 0.5 * float(np.vdot(eta, eta).real)
+        gap = duality_gap(primal, eta, y)
         for rule in rules:
             if rule.dynamic:
                 mask = rule.test(problem, at)

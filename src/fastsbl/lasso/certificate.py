@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastsbl._base.types import Array
-from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.problem import DualProblem, PrimalPoint, duality_gap
 
 __all__ = ["Certificate", "certify"]
 
@@ -39,8 +39,7 @@ def certify(problem: DualProblem, y: Array, coef: Array) -> Certificate:
     t = problem.feasible_scale(point)
     dual_point = t * projected
     primal = 0.5 * float(np.vdot(residual, residual).real) + penalty
-    fit = float(np.vdot(dual_point, y).real)
-    gap = primal - fit + 0.5 * float(np.vdot(dual_point, dual_point).real)
+    gap = duality_gap(primal, dual_point, y)
     return Certificate(residual, dual_point, primal, max(gap, 0.0), point)
 
 

@@ -53,7 +53,7 @@ class CertifiedLasso:
         Whether theta >= 0.
     """
 
-    full_pass_share = 0.03
+    full_pass_share = 0.15
     """Above this share of features to read, the whole dictionary is read and the product remembered."""
 
     def __init__(self, working_set: WorkingSet, correlations: Correlations, *, positive: bool) -> None:

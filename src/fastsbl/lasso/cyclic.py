@@ -11,7 +11,7 @@ from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.dictionary import DenseDictionary, SparseDictionary
 from fastsbl.lasso import _kernels
 from fastsbl.lasso.answer import Answer
-from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.problem import DualProblem, PrimalPoint, dual_scale, duality_gap
 from fastsbl.screening.rules import Rule
 
 __all__ = ["solve_cyclic"]
@@ -115,12 +115,8 @@ def solve_cyclic(
             ratio = float(np.max(sizes / problem.limits[penalized]))
         used = theta != 0
         penalty = float(np.abs(theta[used]) @ problem.limits[alive][used])
-        squared = float(projected @ projected)
-        best = float(projected @ y) / squared if squared > 0 else 1.0
-        most = 1.0 / ratio if ratio > 0 else np.inf
-        t = min(best, most) if problem.positive else float(np.clip(best, -most, most))
         primal = 0.5 * float(residual @ residual) + penalty
-        gap = primal - t * float(projected @ y) + 0.5 * t * t * squared
+        gap = duality_gap(primal, dual_scale(projected, y, ratio, problem.positive) * projected, y)
         history.append(
             {
                 "objective": primal,

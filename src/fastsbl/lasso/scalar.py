@@ -12,12 +12,14 @@ from fastsbl.lasso.answer import Answer
 from fastsbl.lasso.certified import CertifiedLasso
 from fastsbl.lasso.correlations import Correlations
 from fastsbl.lasso.working_set import WorkingSet, widest
-from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.problem import DualProblem, PrimalPoint, dual_scale, duality_gap
 from fastsbl.screening.rules import Rule
 
 __all__ = ["KnownLimits", "solve_working_set", "take_first"]
 
 _FIRST = 64
+_SMALL_BALL = 0.5
+_PROMISING = 0.1  # relative gap below which a dynamic rule is worth one look at all features
 
 
 class KnownLimits:
@@ -46,11 +48,13 @@ def solve_working_set(
     correlations = Correlations(phi, problem.y, problem.correlations, problem.norms, problem.slack)
     loop = CertifiedLasso(working_set, correlations, positive=problem.positive)
     rejected: BoolArray | None = None
-    shares: dict[str, float] = {}
-    if rules:
-        masks = [rule.test(problem, point if rule.dynamic else None) for rule in rules]
+    shares = {rule.name: 0.0 for rule in rules}
+    # from theta = 0 a dynamic rule is its ball: worth its cost only where that ball is small
+    opening = [rule for rule in rules if not rule.dynamic or point is not None or problem.scale > _SMALL_BALL]
+    if opening:
+        masks = [rule.test(problem, point if rule.dynamic else None) for rule in opening]
         rejected = np.logical_or.reduce([mask.rejected for mask in masks])
-        shares = {mask.rule: mask.share for mask in masks}
+        shares.update({mask.rule: mask.share for mask in masks})
     take_first(working_set, problem, rejected, start)
     history: list[dict[str, Any]] = []
     target = tol * 0.5 * float(y @ y)
@@ -58,23 +62,20 @@ def solve_working_set(
     dynamic = [rule for rule in rules if rule.dynamic]
     seen = 0
     while epochs < max_iter:
-        penalty_before = working_set.size
+        size = working_set.size
         found = loop.step(known, rejected, batch=max(_FIRST, working_set.size), max_epochs=max_iter - epochs)
         epochs += found.epochs
         residual = found.residual
-        squared = float(residual @ residual)
-        primal = 0.5 * squared + found.penalty
-        best = float(residual @ y) / squared if squared > 0 else 1.0
-        most = 1.0 / found.ratio if found.ratio > 0 else np.inf
-        t = min(best, most) if problem.positive else float(np.clip(best, -most, most))
-        t = min(t, 1.0)  # features that were not read are known to be below their limit at t = 1
-        gap = primal - t * float(residual @ y) + 0.5 * t * t * squared
+        primal = 0.5 * float(residual @ residual) + found.penalty
+        # features that were not read are known to be below their limit at t = 1
+        t = min(dual_scale(residual, y, found.ratio, problem.positive), 1.0)
+        gap = duality_gap(primal, t * residual, y)
         history.append(
             {
                 "objective": primal,
                 "gap": max(gap, 0.0),
                 "support": found.support,
-                "working_set": penalty_before,
+                "working_set": size,
                 "rejected": dict(shares),
                 "read": found.checked / limits.size,
                 "passes": phi.passes,
@@ -83,7 +84,8 @@ def solve_working_set(
         )
         if found.violators == 0 or gap <= target:
             break
-        if dynamic and loop.full_reads > seen and loop.last_full is not None:
+        worthwhile = gap < _PROMISING * 0.5 * problem.y_norm**2
+        if dynamic and worthwhile and loop.full_reads > seen and loop.last_full is not None:
             seen = loop.full_reads
             point = PrimalPoint(*loop.last_full, found.penalty)
             for rule in dynamic:

@@ -100,7 +100,12 @@ def solve_weighted_lasso(
     """
     phi, target = _check_data(dictionary, y)
     lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
-    limits = lam * check_weights(weights, phi.n_features)
+    weights = check_weights(weights, phi.n_features)
+    limits = lam * weights
+    if ((limits == 0.0) & (weights > 0.0)).any():
+        raise ValueError(
+            f"weights times lam={lam:g} underflow to 0, which would leave features unpenalised; rescale them"
+        )
     options = _Options(phi, target, positive, screening, solver, tol, max_iter)
     start = _check_start(coef_init, limits, options)
     problem = DualProblem(phi, target, limits, positive=options.positive)
@@ -244,8 +249,13 @@ def _solve(
         raise ValueError(f"coef_init must have shape {shape}, got {start.shape}")
     scale = 0.5 * float(np.vdot(y, y).real)
     epochs, history, strict = 0, [], options.tol
+    # at lambda_max rounding decides whether zero is feasible: it is the answer if its gap is small enough
+    short = 1.0 - problem.scale
+    zero = scale == 0.0 or (
+        not problem.has_unpenalised and short <= problem.slack and short**2 <= options.tol and not start.any()
+    )
     while True:
-        if problem.target_is_feasible and not problem.has_unpenalised:
+        if zero or (problem.target_is_feasible and not problem.has_unpenalised):
             answer = Answer(np.zeros(shape, dtype=options.dtype), 0)
         else:
             answer = options.solver(problem, y, options.rules, start, point, strict, options.max_iter - epochs)

@@ -19,7 +19,7 @@ from fastsbl.lasso.working_set import WorkingSet
 from fastsbl.sbl import _kernels
 from fastsbl.sbl.inner import InnerResult
 from fastsbl.sbl.model import SupportModel
-from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.problem import DualProblem, PrimalPoint, dual_scale, duality_gap
 from fastsbl.screening.rules import Rule
 
 __all__ = ["BoundedInner"]
@@ -98,6 +98,9 @@ class BoundedInner:
 
     The columns in hand and the products in memory stay from one noise variance to the next.
     """
+
+    full_pass_share = 0.03
+    """Above this share of features in doubt, one whole read is made, whose product sharpens all bounds."""
 
     most_guarded = 0.08
     """Largest share of features that setting a guard may evaluate exactly."""
@@ -233,9 +236,8 @@ class BoundedInner:
         active = np.isfinite(ws.limits) & (ws.limits > 0)
         size = ws.g[active] if self.problem.positive else np.abs(ws.g[active])
         ratio = float(np.max(size / ws.limits[active], initial=0.0))
-        squared, fit = float(residual @ residual), float(residual @ self.y)
-        t = min(1.0, 1.0 / ratio) if ratio > 0 else 1.0
-        gap = max(0.5 * squared + penalty - t * fit + 0.5 * t * t * squared, 0.0)
+        t = min(dual_scale(residual, self.y, ratio, self.problem.positive), 1.0)
+        gap = max(duality_gap(0.5 * float(residual @ residual) + penalty, t * residual, self.y), 0.0)
         return InnerResult(used, theta, limits / self.lam, residual, penalty, gap, dict(self._shares), self._singles)
 
     def _size(self, values: FloatArray) -> FloatArray:
@@ -329,7 +331,7 @@ class BoundedInner:
         doubtful = self._doubtful(ws.position)
         if doubtful.size == 0:
             return False
-        if not phi.cheap_columns or doubtful.size > self.loop.full_pass_share * phi.n_features:
+        if not phi.cheap_columns or doubtful.size > self.full_pass_share * phi.n_features:
             products = phi.correlate(residual)
             self.correlations.add(residual, products)
             self._bound_well(model, residual, exact)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastsbl._base.types import Array, BoolArray
-from fastsbl.screening.problem import DualProblem, PrimalPoint
+from fastsbl.screening.problem import DualProblem, PrimalPoint, duality_gap
 from fastsbl.screening.region import HalfSpace, Region
 
 __all__ = ["gap_dome_region", "gap_sphere_region", "holder_region"]
@@ -22,8 +22,9 @@ def gap_sphere_region(problem: DualProblem, point: PrimalPoint) -> Tested:
     t = problem.feasible_scale(point)
     eta = t * point.residual
     primal = _primal(point)
-    gap = primal - float(np.vdot(eta, problem.y).real) + 0.5 * float(np.vdot(eta, eta).real)
-    gap = max(gap, 0.0) + 64 * problem.dictionary.eps * (primal + 0.5 * problem.y_norm**2)
+    gap = max(duality_gap(primal, eta, problem.y), 0.0) + 64 * problem.dictionary.eps * (
+        primal + 0.5 * problem.y_norm**2
+    )
     region = Region(eta, float(np.sqrt(2.0 * gap)))
     return region, problem.reject(region, t * point.correlations)
 

@@ -15,7 +15,7 @@ from fastsbl.screening import _kernels
 from fastsbl.screening.groups import Groups
 from fastsbl.screening.region import HalfSpace, Region
 
-__all__ = ["DualProblem", "PrimalPoint", "magnitudes"]
+__all__ = ["DualProblem", "PrimalPoint", "dual_scale", "duality_gap", "magnitudes"]
 
 
 def magnitudes(correlations: Array) -> FloatArray:
@@ -195,15 +195,9 @@ class DualProblem:
 
     def feasible_scale(self, point: PrimalPoint) -> float:
         """Return t such that t * residual is the best feasible multiple of the residual."""
-        squared = float(np.vdot(point.residual, point.residual).real)
-        if squared == 0.0:
-            return 1.0
-        best = float(np.vdot(point.residual, self.y).real) / squared
-        ratio = self.largest_ratio(point.correlations)
-        most = np.inf if ratio == 0.0 else 1.0 / ratio
-        if self.has_unpenalised:  # what unpenalised columns left in the residual must not be magnified
-            most = min(most, 1.0)
-        return float(np.clip(best, 0.0 if self.positive else -most, most))
+        t = dual_scale(point.residual, self.y, self.largest_ratio(point.correlations), self.positive)
+        # what unpenalised columns left in the residual must not be magnified
+        return min(t, 1.0) if self.has_unpenalised else t
 
     # -- tests -------------------------------------------------------------------------------
     def reject(
@@ -248,6 +242,21 @@ class DualProblem:
                 f"{psi - 1.0:.3g} radii; check that weights, lam and coef belong to this problem"
             )
         return min(psi, 1.0 - 1e-15)
+
+
+def dual_scale(residual: Array, y: Array, ratio: float, positive: bool) -> float:
+    """Return the best t such that t * residual is feasible, given the largest ``|phi_i^H residual| / limits_i``."""
+    squared = float(np.vdot(residual, residual).real)
+    if squared == 0.0:
+        return 1.0
+    best = float(np.vdot(residual, y).real) / squared
+    most = np.inf if ratio == 0.0 else 1.0 / ratio
+    return float(np.clip(best, 0.0 if positive else -most, most))
+
+
+def duality_gap(primal: float, dual_point: Array, y: Array) -> float:
+    """Return primal value minus the dual value ``dual_point^H y - 0.5 ||dual_point||^2``."""
+    return primal - float(np.vdot(dual_point, y).real) + 0.5 * float(np.vdot(dual_point, dual_point).real)
 
 
 def orthonormal_basis(columns: Array) -> Array:
