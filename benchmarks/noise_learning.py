@@ -1,0 +1,171 @@
+"""Ways to learn the noise variance, compared on simulated data where it is known.
+
+Two sizes (N=100, n=300, k=5 and N=200, n=2000, k=10), columns independent or with correlation .9 between
+neighbours, signal-to-noise ratio 0 to 30 dB. The candidates:
+
+- learn: `fit_sbl(lam="learn")`, supports of a path refitted with their noise and chosen by evidence and prior;
+- evidence: the lam of a path of fits with the lowest Loss;
+- EM: the fixed point lam = ||r||^2 / (N - sum of how far the data determine each coefficient), along the same path:
+  the largest lam at which the update stops asking for a smaller one;
+- joint: lam lowered together with gamma, lam <- lam sqrt(y'S^-2 y / tr S^-1) after each outer iteration;
+- held-out: the lam of a path with the smallest error of prediction on left-out samples (5 folds);
+- known: the true noise variance, for reference.
+
+For each: median and 10 to 90 % of learned/true; the median risk (||X (theta - theta*)||^2 / N + sigma^2) relative to
+the best fit of the path, the mean size of the support (k is right) and the time of one fit.
+
+    python benchmarks/noise_learning.py --reps 20 --jobs 2 --markdown table.md
+    python benchmarks/noise_learning.py --reps 1 --only small --snr 10
+"""
+
+import argparse
+import time
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from fastsbl.datasets import make_sparse_regression
+from fastsbl.sbl import fit_sbl, sbl_lambda_max, sbl_path
+
+SIZES = {"small": (100, 300, 5), "large": (200, 2000, 10)}
+SNR = (0, 5, 10, 20, 30)
+GRID = 10.0 ** np.arange(0.0, -5.01, -0.25)
+METHODS = ("learn", "evidence", "EM", "joint", "held-out", "known")
+OPTIONS = {"tol": 1e-3, "max_iter": 300}
+
+
+@dataclass
+class Answer:
+    lam: float
+    coef: np.ndarray
+    seconds: float
+
+
+def determined(result):
+    """How many parameters the data determine: sum of gamma_i u_i^2."""
+    support = result.support
+    if support.size == 0:
+        return 0.0
+    variances = np.diag(result.posterior().covariance)
+    return float(np.sum(1.0 - variances / result.gamma[support]))
+
+
+def em_update(result):
+    return float(result.residual @ result.residual) / max(result.residual.size - determined(result), 1e-9)
+
+
+def joint_descent(X, y, start, max_iter=400):
+    """Alternate one outer iteration and one step in lam, neither of which raises the objective."""
+    lam, result = start, None
+    floor = 1e-10 * float(y @ y) / y.size
+    for _ in range(max_iter):
+        result = fit_sbl(X, y, lam, warm_start=result, max_iter=1)
+        trace = (y.size - determined(result)) / lam  # tr S^-1
+        fresh = lam * np.sqrt(float(result.residual @ result.residual) / lam**2 / trace)
+        if abs(fresh - lam) <= 1e-4 * lam or fresh < floor:
+            break
+        lam = fresh
+    return result
+
+
+def held_out(X, y, variances, n_folds=5):
+    """Mean squared error of prediction of left-out samples for each variance."""
+    order = np.random.default_rng(0).permutation(y.size)
+    total = np.zeros(len(variances))
+    for part in np.array_split(order, n_folds):
+        kept = np.setdiff1d(order, part)
+        training = np.asfortranarray(X[kept])
+        ratios = np.asarray(variances) / sbl_lambda_max(training, y[kept])
+        for k, result in enumerate(sbl_path(training, y[kept], ratios, relative_to="sbl_lambda_max", **OPTIONS)):
+            total[k] += np.sum((y[part] - X[part] @ result.coef) ** 2)
+    return total / y.size
+
+
+def one_problem(size, design, snr_db, seed):
+    n_samples, n_features, n_nonzero = SIZES[size]
+    problem = make_sparse_regression(
+        n_samples, n_features, n_nonzero=n_nonzero, design=design, correlation=0.9, snr_db=snr_db, rng=seed
+    )
+    X, y, truth = np.asfortranarray(problem.dictionary), problem.y, problem.coef
+    noise = problem.noise_variance
+
+    def risk(coef):
+        return float(np.sum((X @ (coef - truth)) ** 2)) / n_samples + noise
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # unfinished fits are part of the comparison
+        largest = sbl_lambda_max(X, y)
+        clock = time.perf_counter()
+        path = sbl_path(X, y, GRID, relative_to="sbl_lambda_max", **OPTIONS)
+        path_seconds = time.perf_counter() - clock
+        answers = {}
+
+        def take(name, task, extra=0.0):
+            clock = time.perf_counter()
+            result = task()
+            answers[name] = Answer(result.lam, result.coef, time.perf_counter() - clock + extra)
+
+        def by_em():
+            for result in path:  # from the largest variance down
+                if em_update(result) >= result.lam:
+                    return result
+            return path[-1]
+
+        take("learn", lambda: fit_sbl(X, y))
+        take("evidence", lambda: min(path, key=lambda result: result.loss), path_seconds)
+        take("EM", by_em, path_seconds)
+        take("joint", lambda: joint_descent(X, y, 0.5 * largest))
+        take("held-out", lambda: path[int(np.argmin(held_out(X, y, [r.lam for r in path])))], path_seconds)
+        take("known", lambda: fit_sbl(X, y, noise, **OPTIONS))
+    best = min(risk(result.coef) for result in path)
+    return {
+        name: (a.lam / noise, risk(a.coef) / best, int(np.count_nonzero(a.coef)), a.seconds)
+        for name, a in answers.items()
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reps", type=int, default=20, help="problems per row (20)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--only", choices=tuple(SIZES), help="one of the two sizes")
+    parser.add_argument("--snr", type=float, nargs="+", default=SNR, help="signal-to-noise ratios in dB")
+    parser.add_argument("--markdown", metavar="FILE", help="write the table there")
+    asked = parser.parse_args()
+    cells = [
+        (size, design, snr)
+        for size in ([asked.only] if asked.only else SIZES)
+        for design in ("gaussian", "ar")
+        for snr in asked.snr
+    ]
+    tasks = [(*cell, seed) for cell in cells for seed in range(asked.reps)]
+    found = defaultdict(list)
+    for task, answer in zip(
+        tasks, Parallel(n_jobs=asked.jobs)(delayed(one_problem)(*task) for task in tasks), strict=True
+    ):
+        found[task[:3]].append(answer)
+    lines = [
+        "| N, n, k | columns | SNR dB | method | learned/true (10 to 90 %) | risk/best | support | seconds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for size, design, snr in cells:
+        for name in METHODS:
+            values = np.array([answer[name] for answer in found[size, design, snr]])
+            low, middle, high = np.percentile(values[:, 0], [10, 50, 90])
+            lines.append(
+                f"| {', '.join(map(str, SIZES[size]))} | {'AR(.9)' if design == 'ar' else 'iid'} | {snr:g} | {name} "
+                f"| {middle:.2g} ({low:.2g} to {high:.2g}) | {np.median(values[:, 1]):.3f} "
+                f"| {values[:, 2].mean():.1f} | {np.median(values[:, 3]):.3f} |"
+            )
+    table = "\n".join(lines)
+    print(table)
+    if asked.markdown:
+        with open(asked.markdown, "w") as file:
+            file.write(table + "\n")
+
+
+if __name__ == "__main__":
+    main()
