@@ -1,4 +1,4 @@
-"""A first look: one sparse regression problem, solved with a certificate, and what screening proves about it.
+"""A first look: a sparse Bayesian fit beside the truth it was made from, and what screening proves on the way.
 
 Run it with ``python -m fastsbl.example``.
 """
@@ -10,7 +10,8 @@ import numpy as np
 from fastsbl._base.types import FloatArray
 from fastsbl.datasets import SparseRegression, make_sparse_regression
 from fastsbl.dictionary import as_dictionary
-from fastsbl.lasso import LassoSolution, lambda_max, solve_weighted_lasso, weighted_lasso_path
+from fastsbl.lasso import lambda_max, weighted_lasso_path
+from fastsbl.sbl import SBLResult, fit_sbl, sbl_lambda_max
 from fastsbl.screening import (
     Screening,
     dome_test,
@@ -23,44 +24,71 @@ from fastsbl.screening import (
 
 __all__ = ["main"]
 
+_SHARE = 0.2
 _RATIOS = (0.9, 0.7, 0.5, 0.3, 0.2)
 _STATIC = {"sphere": sphere_test, "dome": dome_test, "two hyperplanes": two_hyperplane_test}
 _DYNAMIC = {"gap sphere": gap_sphere_test, "gap dome": gap_dome_test, "Hoelder dome": holder_dome_test}
 
 
 def main() -> None:
-    """Simulate, solve, screen, and print two short tables."""
+    """Simulate a problem, fit it with the noise learned and with the noise given, and screen it."""
     problem = make_sparse_regression(200, 5000, n_nonzero=8, design="ar", snr_db=20, rng=0)
-    phi = as_dictionary(problem.dictionary)
-    weights = phi.column_norms()  # so that the scale of a column does not matter
-    largest = lambda_max(phi, problem.y, weights)
-
-    solution = solve_weighted_lasso(phi, problem.y, 0.2 * largest, weights)
-    print("\n".join(_describe(problem, solution)))  # noqa: T201
-    print()  # noqa: T201
-    print("\n".join(_screening_table(problem, largest, weights)))  # noqa: T201
-
-
-def _describe(problem: SparseRegression, solution: LassoSolution) -> list[str]:
     rows, columns = problem.dictionary.shape
-    scale = 0.5 * float(problem.y @ problem.y)
-    found = np.intersect1d(solution.support, problem.support).size
+    print(f"{rows} samples, {columns} features, {problem.support.size} of them in the truth")  # noqa: T201
+    for lines in (_learned(problem), _given(problem), _screening_table(problem)):
+        print()  # noqa: T201
+        print("\n".join(lines))  # noqa: T201
+
+
+def _learned(problem: SparseRegression) -> list[str]:
+    phi = as_dictionary(problem.dictionary)
+    result = fit_sbl(phi, problem.y)
+    posterior = result.posterior()
+    rows = zip(posterior.support, posterior.mean, posterior.std, strict=True)
+    missed = np.setdiff1d(problem.support, posterior.support).size
+    found = f"{posterior.support.size} features, {missed} of the true ones missed"
     return [
-        f"Weighted lasso: {rows} samples, {columns} features, {problem.support.size} of them in the truth",
-        f"  penalty                 {solution.lam:.4g}  (0.2 of the smallest one whose answer is zero)",
-        f"  nonzero coefficients    {solution.support.size}, {found} of them true",
-        f"  objective               {solution.primal:.6g}",
-        f"  certified to within     {solution.gap:.2g}  ({solution.gap / scale:.1e} of 0.5 ||y||^2)",
-        f"  reads of the dictionary {solution.passes:.1f}",
+        "Sparse Bayesian learning, noise variance learned",
+        f"  {'feature':>9}{'mean':>9}{'std':>8}{'truth':>9}",
+        *(f"  {i:>9}{mean:>9.3f}{std:>8.3f}{problem.coef[i]:>9.3f}" for i, mean, std in rows),
+        f"  {'found':<24}{found}",
+        f"  {'noise variance':<24}{result.lam:.3f}, true one {problem.noise_variance:.3f}",
+        f"  {'log evidence':<24}{result.evidence:.1f}, best of {len(result.noise_path)} supports that were tried",
+        _cost(result, phi.passes),
     ]
 
 
-def _screening_table(problem: SparseRegression, largest: float, weights: FloatArray) -> list[str]:
+def _given(problem: SparseRegression) -> list[str]:
     phi = as_dictionary(problem.dictionary)
+    result = fit_sbl(phi, problem.y, _SHARE * sbl_lambda_max(phi, problem.y))
+    reads = phi.passes
+    certificate = result.certificate()
+    gap = max(record["gap"] for record in result.history)
+    return [
+        f"Sparse Bayesian learning, noise variance given as {result.lam:.4g} ({_SHARE:g} sbl_lambda_max)",
+        f"  {'found':<24}{result.support.size} features",
+        f"  {'largest gap':<24}{gap:.1e} in any weighted lasso of the fit, 0.5 ||y||^2 is {_half_square(problem):.4g}",
+        f"  {'certificate':<24}features outside reach {certificate.largest_outside:.3f} of what it takes to enter",
+        _cost(result, reads),
+    ]
+
+
+def _cost(result: SBLResult, reads: float) -> str:
+    return f"  {'cost':<24}{result.n_iter} weighted lassos, {reads:.1f} reads of the dictionary"
+
+
+def _half_square(problem: SparseRegression) -> float:
+    return 0.5 * float(problem.y @ problem.y)
+
+
+def _screening_table(problem: SparseRegression) -> list[str]:
+    phi = as_dictionary(problem.dictionary)
+    weights: FloatArray = phi.column_norms()  # so that the scale of a column does not matter
+    largest = lambda_max(phi, problem.y, weights)
     path = weighted_lasso_path(phi, problem.y, _RATIOS, weights)
     before = [np.zeros(phi.n_features), *(solution.coef for solution in path[:-1])]
     lines = [
-        "Features proved to be zero before solving, in percent",
+        "One weighted lasso: features proved to be zero before solving, in percent",
         f"  {'penalty / largest penalty':<28}" + "".join(f"{ratio:>7}" for ratio in _RATIOS),
         "  from the target alone",
     ]
