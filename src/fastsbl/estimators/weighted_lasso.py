@@ -157,6 +157,6 @@ def _feature_weights(weights: Any, n_features: int) -> FloatArray | None:
     if array.shape != (n_features,) or array.dtype.kind == "c" or np.isnan(array).any() or (array < 0).any():
         raise ValueError(
             f"feature_weights must be {n_features} numbers of at least 0, one per feature (inf excludes one), got "
-            f"shape {array.shape}" + (f" and a smallest of {array.min()!r}" if array.size else "")
+            f"shape {array.shape}" + (f" and a smallest of {float(array.min())}" if array.size else "")
         )
     return array.astype(np.float64)
