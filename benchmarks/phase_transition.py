@@ -93,6 +93,7 @@ def draw(shares, sizes, reps, out):
                 [shares[kind, k, name] for k in sizes],
                 color=colour,
                 lw=2.2 if ours else 1.4,
+                ls="--" if name == "SBL, noise known" else "-",
                 marker="o" if ours else None,
                 ms=3.5,
                 zorder=3 if ours else 2,
