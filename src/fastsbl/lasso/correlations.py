@@ -40,7 +40,7 @@ class Correlations:
         norms: FloatArray,
         slack: float,
         *,
-        most_directions: int = 12,
+        most_directions: int = 16,
     ) -> None:
         self.dictionary = dictionary
         self.norms = norms

@@ -9,7 +9,7 @@ _SUMS = {"reassoc", "contract", "nsz"}
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def bound_features(
     products, n_directions, a, rest, perpendicular, product_error, inner, across, across_norm, widest, lam, errors,
-    norms, one_sided, upper, lower,
+    norms, one_sided, upper, lower, start, stop,
 ):  # fmt: skip
     """Bound correlations, ``upper_i >= |phi_i' r|`` (no bars if one-sided), and weights, ``lower_i <= u_i``.
 
@@ -17,15 +17,14 @@ def bound_features(
     With c = Q'phi and e the norm of what is left of phi: ``u^2 >= |inner c|^2 + (e - |across c|)^2 / widest``.
     ``errors`` bounds the rounding of c, per unit of norm; ``rest`` is an upper bound on e.
     """
-    n = norms.shape[0]
     block = 256
     part = np.empty(block)
     first = np.empty(block)
     second = np.empty(block)
     row = np.empty(block)
     doubt = errors * (2.0 + errors)
-    for low in range(0, n, block):
-        high = min(low + block, n)
+    for low in range(start, stop, block):
+        high = min(low + block, stop)
         for i in range(high - low):
             part[i] = 0.0
             first[i] = 0.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from fastsbl._base.parallel import run_in_chunks
 from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
 from fastsbl.lasso.certified import CertifiedLasso
 from fastsbl.lasso.correlations import Correlations
@@ -99,8 +100,11 @@ class BoundedInner:
     The columns in hand and the products in memory stay from one noise variance to the next.
     """
 
-    full_pass_share = 0.03
+    full_pass_share = 0.05
     """Above this share of features in doubt, one whole read is made, whose product sharpens all bounds."""
+
+    extra_directions = 1
+    """Leading directions of the model that are read along with the residual, at hardly more than its cost."""
 
     most_guarded = 0.08
     """Largest share of features that setting a guard may evaluate exactly."""
@@ -123,13 +127,14 @@ class BoundedInner:
         self.residual = y
         self._shares: dict[str, float] = {}
         self._singles = 0
-        self._rejected: BoolArray | None = None
+        self._crowded = False  # whether the last look left so many features in doubt that a whole read is due
 
     # -- the interface of an inner solver ---------------------------------------------------------
     def begin(self, lam: float) -> None:
         """Start a fit at this noise variance."""
         self.lam = lam
         self.look = None
+        self._crowded = False
         self.residual = self.y
 
     def first(self, weights: FloatArray) -> InnerResult:
@@ -214,6 +219,8 @@ class BoundedInner:
         Features that the bounds clear are below 1 and are not evaluated.
         """
         residual = self.ws.residual()
+        if not residual.any():
+            return 0.0
         products = self.phi.correlate(residual)
         self.correlations.add(residual, products)
         self._bound(model, residual)
@@ -309,11 +316,16 @@ class BoundedInner:
             values, vectors = np.linalg.eigh(across_square)
             across = (vectors * np.sqrt(np.maximum(values, 0.0))).T
             across_norm = float(np.sqrt(max(values[-1], 0.0)))
-        _kernels.bound_features(
-            seen.products, k, a, seen.rest, perpendicular, seen.product_error(a, perpendicular), inner,
-            np.ascontiguousarray(across), across_norm, widest, self.lam, seen.error, self.problem.norms,
-            self.problem.positive, self._upper, self._lower,
-        )  # fmt: skip
+        error = seen.product_error(a, perpendicular)
+        across = np.ascontiguousarray(across)
+
+        def task(start: int, stop: int) -> None:
+            _kernels.bound_features(
+                seen.products, k, a, seen.rest, perpendicular, error, inner, across, across_norm, widest, self.lam,
+                seen.error, self.problem.norms, self.problem.positive, self._upper, self._lower, start, stop,
+            )  # fmt: skip
+
+        run_in_chunks(task, self.phi.n_features, 4.0 * k * k * self.phi.n_features)
 
     def _doubtful(self, skip: IndexArray, drift: float = 0.0, widening: float = 1.0 + _RELATIVE) -> IndexArray:
         found = _kernels.over_limit(
@@ -325,19 +337,24 @@ class BoundedInner:
         """Look at every feature through bounds and read those in doubt; whether any joined."""
         ws, phi = self.ws, self.phi
         exact = self._lower.copy() if again else None  # the model is that of the last look: its bounds still hold
-        self._bound_well(model, residual, exact)
-        if self._wake(model, self._lower, 1.0):
-            return True
-        doubtful = self._doubtful(ws.position)
-        if doubtful.size == 0:
-            return False
-        if not phi.cheap_columns or doubtful.size > self.full_pass_share * phi.n_features:
-            products = phi.correlate(residual)
-            self.correlations.add(residual, products)
+        doubtful = None
+        if again or not self._crowded:
+            self._bound_well(model, residual, exact)
+            if self._wake(model, self._lower, 1.0):
+                return True
+            doubtful = self._doubtful(ws.position)
+            if doubtful.size == 0:
+                return False
+            self._crowded = doubtful.size > self.full_pass_share * phi.n_features
+        if doubtful is None or not phi.cheap_columns or self._crowded:
+            products = self._read_all(model, residual)
             self._bound_well(model, residual, exact)
             error = self.problem.slack * float(np.linalg.norm(residual))
             np.minimum(self._upper, self._size(products) + error * self.problem.norms, out=self._upper)
+            if doubtful is None and self._wake(model, self._lower, 1.0):
+                return True
             doubtful = self._doubtful(ws.position)
+            self._crowded = doubtful.size > self.full_pass_share * phi.n_features
         joined = False
         for low in range(0, doubtful.size, 4096):
             part = doubtful[low : low + 4096]
@@ -349,6 +366,23 @@ class BoundedInner:
                 joined |= self._join(model, part[over], rows[over], values[over])
                 self._lower[part[over]] = self._exact
         return joined
+
+    def _read_all(self, model: SupportModel, residual: FloatArray) -> FloatArray:
+        """``Phi' r`` in one read, and with it the products with what the directions so far miss of the model most."""
+        seen = self.correlations
+        extra = self.extra_directions
+        if model.size <= extra or not self.phi.cheap_columns:
+            products = self.phi.correlate(residual)
+            seen.add(residual, products)
+            return products
+        basis = seen.basis
+        outside = model.scaled - (model.scaled @ basis.T) @ basis
+        leading = np.linalg.svd(outside, full_matrices=False)[2][:extra]
+        together = self.phi.correlate(np.vstack([residual, leading]).T)
+        seen.add(residual, together[:, 0])
+        for k in range(leading.shape[0]):
+            seen.add(leading[k], together[:, k + 1])
+        return np.ascontiguousarray(together[:, 0])
 
     def _bound_well(self, model: SupportModel, residual: FloatArray, exact: FloatArray | None) -> None:
         """The best of three bounds: from products in memory, from the last look, from this iteration."""

@@ -92,9 +92,13 @@ def sbl_lambda_max(dictionary: Any, y: Any) -> float:
     return largest_variance(products, norms, target)
 
 
-def largest_variance(products: Array, norms: FloatArray, target: Array, groups: Groups | None = None) -> float:
-    """`sbl_lambda_max` from products at hand, for features or groups."""
-    sizes = magnitudes(products) if groups is None else groups.norms(products)
+def largest_variance(
+    products: Array, norms: FloatArray, target: Array, groups: Groups | None = None, *, positive: bool = False
+) -> float:
+    """`sbl_lambda_max` from products at hand, for features or groups; only products above 0 count if ``positive``."""
+    sizes = np.maximum(products, 0.0) if positive else magnitudes(products)
+    if groups is not None:
+        sizes = groups.norms(products)
     lengths = norms if groups is None else groups.norms(norms)
     used = lengths > 0
     if not used.any():

@@ -36,6 +36,7 @@ from fastsbl.screening.rules import LAM_ZERO, Rule, find_rules
 __all__ = ["Settings", "Start", "fit_sbl", "make_inner", "run"]
 
 _MOST_EPOCHS = 200_000
+_NOTHING = 1e-13  # what rounding alone may explain
 
 
 class Inner(Protocol):
@@ -126,7 +127,7 @@ class Start:
         self.problem = DualProblem(
             phi, y, self.norms, positive=positive, norms=norms, correlations=correlations, groups=self.groups
         )
-        self.lambda_max = largest_variance(correlations, norms, y, self.groups)
+        self.lambda_max = largest_variance(correlations, norms, y, self.groups, positive=positive)
         self.n_effective = (
             float(phi.n_samples) if n_effective is None else check_positive_number(n_effective, "n_effective")
         )
@@ -253,7 +254,7 @@ def fit_sbl(
         gamma = as_gamma(
             warm_start.gamma if isinstance(warm_start, SBLResult) else warm_start, phi.n_features, "warm_start"
         )
-    return run(start, target, lam, settings, gamma=gamma)
+    return run(start, target, lam, settings, gamma=gamma, since=0.0)
 
 
 def run(
@@ -265,6 +266,7 @@ def run(
     inner: Inner | None = None,
     gamma: FloatArray | None = None,
     quiet: bool = False,
+    since: float | None = None,
 ) -> SBLResult:
     """Run the outer loop to its end at one noise variance.
 
@@ -273,7 +275,7 @@ def run(
     clock = time.perf_counter()
     problem = start.problem
     phi = problem.dictionary
-    passes = phi.passes
+    passes = phi.passes if since is None else since
     if settings.positive and start.problem.vector_valued:
         raise ValueError("positive=True needs a real dictionary, one real target and no groups")
     scale = float(np.vdot(y, y).real)
@@ -318,8 +320,9 @@ def run(
         if settings.callback is not None:
             settings.callback(history[-1])
         settled = change <= settings.tol
-        if index.size == 0:
-            settled = lam >= start.lambda_max  # gamma = 0 is a fixed point; below, the next weights let features in
+        if index.size == 0 or contributions.max() <= _NOTHING * lam:
+            # nothing is explained: gamma = 0 is a fixed point here; below, the next weights let features in
+            settled = lam >= start.lambda_max * (1.0 - _NOTHING)
         if settled and quiet:  # one of many candidates: the one that is chosen is checked
             converged = True
             break

@@ -123,7 +123,6 @@ def model_prior(size: int, n_features: int, n_samples: float) -> float:
 def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
     """Fit along falling noise variances, refit each support with its noise, and return the best by evidence."""
     phi, norms, groups = start.problem.dictionary, start.column_norms, start.groups
-    passes = phi.passes
     n_features = int(np.count_nonzero(start.norms > 0))
     total = float(np.vdot(y, y).real)
     inner: Inner = make_inner(start, y, settings)
@@ -174,7 +173,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         loss=loss_of(model, y, residual, fit.mean, start.n_effective),
         converged=True,
         n_iter=len(history),
-        passes=phi.passes - passes,
+        passes=phi.passes,
         history=history,
         residual=residual,
         n_effective=start.n_effective,
