@@ -120,6 +120,8 @@ class Start:
         n_effective: Any = None,
         groups: Any = None,
     ) -> None:
+        if positive and (phi.is_complex or np.iscomplexobj(y) or y.ndim == 2 or groups is not None):
+            raise ValueError("positive=True needs a real dictionary, one real target and no groups")
         norms, correlations = phi.norms_and_correlations(y) if products is None else products
         self.groups = None if groups is None else Groups.from_labels(groups, phi.n_features)
         self.column_norms = norms
@@ -276,8 +278,6 @@ def run(
     problem = start.problem
     phi = problem.dictionary
     passes = phi.passes if since is None else since
-    if settings.positive and start.problem.vector_valued:
-        raise ValueError("positive=True needs a real dictionary, one real target and no groups")
     scale = float(np.vdot(y, y).real)
     if 0 < lam < 1e-13 * scale:
         warnings.warn(
