@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import nnls
 
 from fastsbl._base.types import Array, BoolArray, FloatArray
 from fastsbl.dictionary import Dictionary
@@ -147,6 +146,8 @@ class DualProblem:
         elif self.cone is not None:
             if float((self.cone.T @ vector).max()) <= self.slack * float(np.linalg.norm(vector)):
                 return vector
+            from scipy.optimize import nnls  # slow to import, and rarely needed
+
             vector = vector - self.cone @ nnls(self.cone, vector)[0]
         else:
             return vector
