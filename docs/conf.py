@@ -9,11 +9,13 @@ sys.path.insert(0, str(HERE / "figures"))
 if importlib.util.find_spec("fastsbl") is None:  # not installed: document the sources beside this folder
     sys.path.insert(0, str(HERE.parent / "src"))
 
+import outer_loop  # noqa: E402
 import screening_regions  # noqa: E402
 
 import fastsbl  # noqa: E402
 
-screening_regions.main(HERE / "figures")
+for picture in (outer_loop, screening_regions):
+    picture.main(HERE / "figures")
 
 project = "fastsbl"
 author = "the fastsbl developers"
@@ -40,6 +42,7 @@ autosummary_ignore_module_all = False  # a module's page lists what its __all__ 
 autosummary_imported_members = True
 autodoc_typehints = "none"  # the docstrings give the types, with shapes
 autodoc_member_order = "bysource"
+suppress_warnings = ["ref.python"]  # a name such as `fit`, in a docstring, may belong to several classes
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True  # attributes are listed once, where the docstring describes them
@@ -64,11 +67,13 @@ html_theme_options = {
 html_sidebars = {"changelog": [], "get_started": []}
 
 
-def _skip_field_aliases(app, what, name, obj, skip, options):
-    """Leave out "Alias for field number 0" and its like: the docstring of a named tuple lists the fields."""
-    return True if type(obj).__name__ == "_tuplegetter" else skip
+def _skip_members(app, what, name, obj, skip, options):
+    """Leave out "Alias for field number 0" and its like, and what scikit-learn adds for metadata routing."""
+    if type(obj).__name__ == "_tuplegetter" or name == "get_metadata_routing":
+        return True
+    return True if name.startswith("set_") and name.endswith("_request") else skip
 
 
 def setup(app):
     """Connect what is special to this project."""
-    app.connect("autodoc-skip-member", _skip_field_aliases)
+    app.connect("autodoc-skip-member", _skip_members)
