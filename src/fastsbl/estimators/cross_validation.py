@@ -27,7 +27,7 @@ from fastsbl.estimators._fitting import Fit, check_sample_weight, linear_predict
 from fastsbl.estimators._progress import progress
 from fastsbl.estimators.regressor import BaseSBLRegressor, SBLRegressor
 from fastsbl.sbl import sbl_lambda_max, sbl_path
-from fastsbl.sbl.fit import Settings
+from fastsbl.sbl.outer import Settings
 
 __all__ = ["SBLRegressorCV"]
 

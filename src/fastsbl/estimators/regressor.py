@@ -22,7 +22,7 @@ from fastsbl.estimators._fitting import (
     warn_not_converged,
 )
 from fastsbl.estimators._progress import progress
-from fastsbl.sbl.fit import Settings
+from fastsbl.sbl.outer import Settings
 
 __all__ = ["BaseSBLRegressor", "SBLRegressor"]
 

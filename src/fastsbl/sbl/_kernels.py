@@ -9,7 +9,7 @@ _SUMS = {"reassoc", "contract", "nsz"}
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def bound_features(
     products, n_directions, a, rest, perpendicular, product_error, inner, across, across_norm, widest, lam, errors,
-    norms, one_sided, upper, lower, start, stop,
+    slack, norms, one_sided, upper, lower, start, stop,
 ):  # fmt: skip
     """Bound correlations, ``upper_i >= |phi_i' r|`` (no bars if one-sided), and weights, ``lower_i <= u_i``.
 
@@ -22,7 +22,7 @@ def bound_features(
     first = np.empty(block)
     second = np.empty(block)
     row = np.empty(block)
-    doubt = errors * (2.0 + errors)
+    doubt = 4.0 * errors * (2.0 + errors) + 8.0 * slack
     for low in range(start, stop, block):
         high = min(low + block, stop)
         for i in range(high - low):
@@ -51,7 +51,7 @@ def bound_features(
         for i in range(high - low):
             norm = norms[low + i]
             e_high = rest[low + i]
-            e_low = np.sqrt(max(e_high * e_high - 4.0 * norm * norm * doubt, 0.0))
+            e_low = np.sqrt(max(e_high * e_high - norm * norm * doubt, 0.0))
             value = part[i] if one_sided else abs(part[i])
             upper[low + i] = value + perpendicular * e_high + product_error * norm
             length = np.sqrt(second[i])

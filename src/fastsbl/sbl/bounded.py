@@ -279,16 +279,15 @@ class BoundedInner:
         values = self._size(look.rows @ residual)
         over = values >= self.lam * look.lower[look.danger] / look.factor * (1.0 - _RELATIVE)
         over &= ws.position[look.danger] < 0
-        return bool(over.any()) and self._join(model, look.danger[over], look.rows[over], values[over])
+        return bool(over.any()) and self._join(model, look.danger[over], look.rows[over], values[over])[0]
 
-    def _join(self, model: SupportModel, index: IndexArray, rows: Array, values: FloatArray) -> bool:
-        """Evaluate features singly and take in those that violate; their exact weights are kept."""
+    def _join(self, model: SupportModel, index: IndexArray, rows: Array, values: FloatArray) -> tuple[bool, FloatArray]:
+        """Evaluate features singly and take in those that violate; whether any did, and the exact weights."""
         self._singles += index.size
         weights = model.weights(rows)
         violate = values > self.lam * weights * (1.0 + 1e-12)
         self.ws.add(index[violate], self.lam * weights[violate])
-        self._exact = weights
-        return bool(violate.any())
+        return bool(violate.any()), weights
 
     def _bound(self, model: SupportModel, residual: FloatArray) -> None:
         """Bounds on all correlations and weights, from the products in memory."""
@@ -322,7 +321,8 @@ class BoundedInner:
         def task(start: int, stop: int) -> None:
             _kernels.bound_features(
                 seen.products, k, a, seen.rest, perpendicular, error, inner, across, across_norm, widest, self.lam,
-                seen.error, self.problem.norms, self.problem.positive, self._upper, self._lower, start, stop,
+                seen.error, seen.slack, self.problem.norms, self.problem.positive, self._upper, self._lower,
+                start, stop,
             )  # fmt: skip
 
         run_in_chunks(task, self.phi.n_features, 4.0 * k * k * self.phi.n_features)
@@ -363,8 +363,8 @@ class BoundedInner:
             self._upper[part] = values
             over = values >= self.lam * self._lower[part] * (1.0 - _RELATIVE)
             if over.any():
-                joined |= self._join(model, part[over], rows[over], values[over])
-                self._lower[part[over]] = self._exact
+                some, self._lower[part[over]] = self._join(model, part[over], rows[over], values[over])
+                joined |= some
         return joined
 
     def _read_all(self, model: SupportModel, residual: FloatArray) -> FloatArray:

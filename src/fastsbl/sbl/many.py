@@ -12,7 +12,8 @@ from fastsbl._base.checks import check_choice, check_flag, check_positive_number
 from fastsbl._base.parallel import available_threads, one_thread_each
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import as_dictionary
-from fastsbl.sbl.fit import Settings, Start, make_inner, run
+from fastsbl.sbl.noise import learn_noise
+from fastsbl.sbl.outer import Settings, Start, make_inner, run
 from fastsbl.sbl.result import SBLResult
 from fastsbl.screening.rules import LAM_ZERO
 
@@ -111,8 +112,8 @@ def fit_sbl_batch(
         Phi.
     Y : array of shape (N, M)
         One target per column.
-    lam : float or array of shape (M,)
-        Noise variance, the same for all or one for each.
+    lam : float, array of shape (M,) or "learn"
+        Noise variance, the same for all or one for each, or learned for each target as in `fit_sbl`.
     n_jobs : int, optional
         Threads; by default one per core.
     callback : callable, optional
@@ -139,6 +140,10 @@ def fit_sbl_batch(
     if targets.ndim != 2:
         raise ValueError(f"Y must have shape ({phi.n_samples}, M), one target per column, got {targets.shape}")
     count = targets.shape[1]
+    learn = isinstance(lam, str)
+    if learn:
+        check_choice(lam, "lam", ("learn",))
+        lam = 1.0
     variances = (
         np.asarray(lam, dtype=np.float64)
         if np.ndim(lam)
@@ -161,7 +166,7 @@ def fit_sbl_batch(
                 view = phi.metered()
                 y = np.ascontiguousarray(targets[:, k])
                 start = Start(view, y, settings.positive, (norms, np.ascontiguousarray(products[:, k - first])))
-                result = run(start, y, float(variances[k]), settings)
+                result = learn_noise(start, y, settings) if learn else run(start, y, float(variances[k]), settings)
                 results[k] = result
                 if callback is not None:
                     callback(k, result)

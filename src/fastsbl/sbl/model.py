@@ -45,16 +45,16 @@ class SupportModel:
         self._factor = self._factorize(inner)
 
     def _factorize(self, inner: Array) -> Array:
+        """Factor ``lam I + B^H B``; by eigenvalues, which cannot fall below lam, where Cholesky meets rounding."""
         size = inner.shape[0]
+        self._eigen: tuple[FloatArray, Array] | None = None
         if size == 0:
             return inner
-        shift = self.lam
-        for _ in range(60):
-            factor, failed = self._potrf(inner + shift * np.eye(size), lower=1, clean=1)
-            if not failed:
-                return np.asarray(factor)
-            shift = 2.0 * shift + 4e-16 * float(np.trace(inner).real)  # any x keeps the formulas valid bounds
-        raise np.linalg.LinAlgError("the model's Gram matrix is not finite")
+        factor, failed = self._potrf(inner + self.lam * np.eye(size), lower=1, clean=1)
+        if failed:
+            values, vectors = np.linalg.eigh(inner)
+            self._eigen = (np.maximum(values, 0.0) + self.lam, vectors)
+        return np.asarray(factor)
 
     @property
     def size(self) -> int:
@@ -65,14 +65,19 @@ class SupportModel:
         """``(lam I + B^H B)^-1 right``."""
         if self.size == 0:
             return right
+        if self._eigen is not None:
+            values, vectors = self._eigen
+            return np.asarray(vectors @ ((vectors.conj().T @ right).T / values).T)
         return np.asarray(self._potrs(self._factor, right, lower=1)[0])
 
     def log_det(self, n_samples: float) -> float:
         """``log |S|``."""
         if self.size == 0:
             return n_samples * float(np.log(self.lam))
-        pivots = np.diag(self._factor).real
-        return (n_samples - self.size) * float(np.log(self.lam)) + 2.0 * float(np.log(pivots).sum())
+        outside = (n_samples - self.size) * float(np.log(self.lam))
+        if self._eigen is not None:
+            return outside + float(np.log(self._eigen[0]).sum())
+        return outside + 2.0 * float(np.log(np.diag(self._factor).real).sum())
 
     def split(self, rows: Array, products: Array | None = None) -> tuple[Array, Array]:
         """For vectors (as rows): what the active features leave of each, over sqrt(lam), and the coefficients.

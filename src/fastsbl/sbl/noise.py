@@ -16,15 +16,15 @@ from scipy.special import gammaln
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.sbl.evidence import loss_of
-from fastsbl.sbl.fit import Inner, Settings, Start, make_inner, run
 from fastsbl.sbl.model import SupportModel
+from fastsbl.sbl.outer import Inner, Settings, Start, make_inner, run
 from fastsbl.sbl.result import NoiseCandidate, SBLResult
 
 __all__ = ["learn_noise", "refit"]
 
 _STEP = 10.0**-0.125
 _MOST_STEPS = 64
-_PATIENCE = 10
+_PATIENCE = 16  # supports without improvement (two decades of lam) once one is better than none
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Refit:
     mean: Array
     lam: float
     loss: float
+    converged: bool
 
 
 def refit(
@@ -71,7 +72,7 @@ def refit(
     reduced = np.ascontiguousarray(r.T)
     lam = max(outside / (n_targets * max(n_samples - kept.size, 1)), floor)
     best = np.inf
-    careful = False
+    careful, converged = False, False
     for _ in range(max_iter):
         model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
         mean = model.posterior_mean(inside)
@@ -101,13 +102,14 @@ def refit(
             kept, reduced = kept[alive], reduced[alive]
             best, careful = np.inf, False
         elif change < 1e-6:
+            converged = True
             break
     model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
     mean = model.posterior_mean(inside)
     error = inside - reduced.T @ mean
     squared = float(np.vdot(error, error).real) + outside
     value = n_targets * model.log_det(n_samples) + squared / lam + _prior(mean, gamma)
-    return Refit(kept, gamma, mean, lam, value)
+    return Refit(kept, gamma, mean, lam, value, converged)
 
 
 def _prior(mean: Array, gamma: FloatArray) -> float:
@@ -138,8 +140,6 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
             found = run(start, y, lam, rough, inner=inner, quiet=True)
             support = found.support
             history += [{**record, "lam": lam} for record in found.history]
-            if support.size > start.n_effective // 3 and candidates and since > 0:
-                break
             key = tuple(support.tolist())
             if key not in seen:
                 rows = phi.columns(support).T
@@ -151,7 +151,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
                 if best is None or score < best[0]:
                     best, since = (score, support[fit.kept], fit), -1
                 candidates.append(NoiseCandidate(lam, int(size), fit.lam, score))
-            since += 1
+            since += best is not None and best[1].size > 0
             if since >= _PATIENCE or support.size > start.n_effective // 2:
                 break
             lam *= _STEP
@@ -171,7 +171,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         gamma=gamma,
         lam=fit.lam,
         loss=loss_of(model, y, residual, fit.mean, start.n_effective),
-        converged=True,
+        converged=fit.converged,
         n_iter=len(history),
         passes=phi.passes,
         history=history,
