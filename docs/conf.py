@@ -1,8 +1,11 @@
 """How the documentation is built: ``sphinx-build -W -b html docs docs/_build/html``."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
+
+from sphinx import addnodes
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "figures"))
@@ -42,7 +45,7 @@ autosummary_ignore_module_all = False  # a module's page lists what its __all__ 
 autosummary_imported_members = True
 autodoc_typehints = "none"  # the docstrings give the types, with shapes
 autodoc_member_order = "bysource"
-suppress_warnings = ["ref.python"]  # a name such as `fit`, in a docstring, may belong to several classes
+suppress_warnings = ["ref.python"]  # a word such as `.fit` in a docstring may match several methods
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True  # attributes are listed once, where the docstring describes them
@@ -64,7 +67,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"changelog": [], "get_started": []}
+html_sidebars = {page: [] for page in ("changelog", "errata", "extend", "get_started", "glossary", "mathematics")}
 
 
 def _skip_members(app, what, name, obj, skip, options):
@@ -74,6 +77,24 @@ def _skip_members(app, what, name, obj, skip, options):
     return True if name.startswith("set_") and name.endswith("_request") else skip
 
 
+def _keep_underscores(app, what, name, obj, options, lines):
+    """Escape the underscore at the end of a fitted attribute's name, which would be read as a link."""
+    for i, line in enumerate(lines):
+        if line.startswith((":ivar ", ":vartype ")):
+            role, names, text = re.match(r"(:\w+ )([^:]*)(.*)", line, re.DOTALL).groups()
+            lines[i] = role + re.sub(r"(?<!\\)_(?=,|$)", r"\\_", names) + text
+
+
+def _unlink_shapes(app, doctree):
+    """Print the words in a type as words: the n_features in a shape is not the property of some class."""
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        in_a_type = node.children and isinstance(node.children[0], addnodes.literal_emphasis)
+        if in_a_type and node["reftarget"].rpartition(".")[2].islower():
+            node.replace_self(node.children)
+
+
 def setup(app):
     """Connect what is special to this project."""
     app.connect("autodoc-skip-member", _skip_members)
+    app.connect("autodoc-process-docstring", _keep_underscores, priority=600)  # after napoleon
+    app.connect("doctree-read", _unlink_shapes)
