@@ -96,7 +96,7 @@ def check_weights(weights: Any, n_features: int) -> FloatArray:
         raise ValueError(f"weights must not be NaN, got {np.count_nonzero(np.isnan(array))} of them")
     if (array < 0).any():
         raise ValueError(
-            f"weights must be at least 0 (0 = unpenalised, inf = excluded), got a smallest of {array.min()!r}"
+            f"weights must be at least 0 (0 = unpenalised, inf = excluded), got a smallest of {float(array.min())!r}"
         )
     return array
 

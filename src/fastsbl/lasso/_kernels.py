@@ -236,7 +236,7 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
     best = np.inf
     stalled = 0
     for step in range(17, max_epochs + 1):
-        reached = _newton(gram, target, limits, theta, g, size, 20 * size, positive)
+        reached = _newton(gram, target, limits, theta, g, size, 2 * size + 20, positive)
         allowed = max(tol * scale, _rounding(gram, theta, scale, size))
         worst = _worst_violation(gram, limits, theta, g, size, positive)
         if worst <= allowed:
@@ -244,8 +244,8 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
         stalled = 0 if worst < 0.9 * best else stalled + 1
         best = min(best, worst)
         entered = _let_in(gram, limits, theta, g, size, positive)
-        if entered <= allowed and (stalled > 5 or not reached):
-            return -step
+        if stalled > 25 or (entered <= allowed and (stalled > 5 or not reached)):
+            return -step  # rounding goes in circles: what is left shows in the duality gap
     return -max_epochs
 
 
@@ -271,7 +271,8 @@ def exceeding_bounds(
                 part[i - low] += a * products[k, i]
         for i in range(low, high):
             value = part[i - low] if one_sided else abs(part[i - low])
-            if value + perpendicular * rest[i] + error * norms[i] >= limits[i] and skip[i] < 0 and norms[i] > 0.0:
+            bound = value + perpendicular * rest[i] + error * norms[i]
+            if skip[i] < 0 and norms[i] > 0.0 and not bound < limits[i]:  # NaN counts as doubtful
                 found[count] = i
                 count += 1
     return count

@@ -102,6 +102,8 @@ class Correlations:
             return
         fresh = (products - a @ self._products[: self.count]) / size
         error = (self.slack * length + float(np.abs(a) @ self._errors[: self.count])) / size
+        if not error < 1e-2:  # known too badly to be of use, and later directions would inherit it
+            return
         k = self.count
         self._basis[k] = rest / size
         self._products[k] = fresh

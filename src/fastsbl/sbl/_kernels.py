@@ -67,7 +67,8 @@ def over_limit(upper, lower, norms, scale, drift, widening, skip, found):
     """Collect features (skip < 0) with ``(upper + norm drift) widening >= scale lower``; returns how many."""
     count = 0
     for i in range(upper.shape[0]):
-        if skip[i] < 0 and norms[i] > 0.0 and (upper[i] + norms[i] * drift) * widening >= scale * lower[i]:
+        # written so that NaN counts as doubtful
+        if skip[i] < 0 and norms[i] > 0.0 and not (upper[i] + norms[i] * drift) * widening < scale * lower[i]:
             found[count] = i
             count += 1
     return count

@@ -22,9 +22,9 @@ from fastsbl.sbl.result import NoiseCandidate, SBLResult
 
 __all__ = ["learn_noise", "refit"]
 
-_STEP = 10.0**-0.125
-_MOST_STEPS = 64
-_PATIENCE = 16  # supports without improvement (two decades of lam) once one is better than none
+_STEP = 10.0**-0.2
+_MOST_STEPS = 50
+_PATIENCE = 10  # supports without improvement (two decades of lam) once one is better than none
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
                     best, since = (score, support[fit.kept], fit), -1
                 candidates.append(NoiseCandidate(lam, int(size), fit.lam, score))
             since += best is not None and best[1].size > 0
-            if since >= _PATIENCE or support.size > start.n_effective // 2:
+            past = best is not None and lam <= best[2].lam  # the path has come to the noise of its best support
+            if (since >= _PATIENCE and past) or support.size > start.n_effective // 2:
                 break
             lam *= _STEP
     coef = np.zeros((norms.size, *y.shape[1:]), dtype=np.result_type(start.problem.correlations, np.float64))

@@ -130,7 +130,7 @@ def _dynamic_test(kind: str, dictionary: Any, y: Any, lam: Any, weights: Any, po
     if np.iscomplexobj(theta) and not problem.vector_valued:
         raise ValueError("coef must be real for a real problem, got complex values")
     if positive and (theta < 0).any():
-        raise ValueError(f"coef must be at least 0 with positive=True, got a smallest of {theta.min()!r}")
+        raise ValueError(f"coef must be at least 0 with positive=True, got a smallest of {float(theta.min())!r}")
     size = np.abs(theta) if theta.ndim == 1 else np.abs(theta).max(axis=1)
     excluded = np.isinf(problem.limits) & (size > 0)
     if excluded.any():
