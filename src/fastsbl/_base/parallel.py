@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 _crowded = 0  # how many blocks of side-by-side fits are open
 _lock = threading.Lock()
@@ -31,13 +33,60 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
+class _Blas:
+    """Holds BLAS at one thread while anybody asks for it: its own threads only get in the way of small products.
+
+    The setting belongs to the process, so users are counted: the first sets it, the last restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._controller: Any = None
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                if self._controller is None:
+                    import scipy.linalg  # noqa: F401  (brings the BLAS it uses, for the controller to find)
+                    from threadpoolctl import ThreadpoolController
+
+                    self._controller = ThreadpoolController()
+                self._limiter = self._controller.limit(limits=1, user_api="blas")
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limiter.restore_original_limits()
+
+
+_blas = _Blas()
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_quiet_blas(function: Function) -> Function:
+    """Run a function with BLAS at one thread; whole reads of the dictionary still use all cores."""
+
+    @wraps(function)
+    def quiet(*args: Any, **kwargs: Any) -> Any:
+        with _blas:
+            return function(*args, **kwargs)
+
+    return cast(Function, quiet)
+
+
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Within this block BLAS and our kernels use one thread per caller: for fits that run side by side."""
-    from threadpoolctl import threadpool_limits
+    """Within this block BLAS and our kernels use one thread per caller: for fits that run side by side.
 
+    This holds for the whole process: a fit started elsewhere meanwhile uses one thread as well.
+    """
     global _crowded
-    with threadpool_limits(1):
+    with _blas:
         with _lock:
             _crowded += 1
         try:
@@ -56,8 +105,8 @@ def _shared_pool() -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    global _pool, _lock, _crowded
-    _pool, _lock, _crowded = None, threading.Lock(), 0
+    global _pool, _lock, _crowded, _blas
+    _pool, _lock, _crowded, _blas = None, threading.Lock(), 0, _Blas()
 
 
 if hasattr(os, "register_at_fork"):  # a forked child has the pool's object but none of its threads

@@ -58,7 +58,13 @@ class DenseDictionary(Dictionary):
                     self._array.size,
                 )
             return out
-        product = self._array.T @ (R.conj() if self.is_complex else R)
+        array, right = self._array, R.conj() if self.is_complex else R
+        product = np.empty((self.n_features, *R.shape[1:]), dtype=np.result_type(self.dtype, R.dtype))
+
+        def multiply(start: int, stop: int) -> None:
+            np.matmul(array[:, start:stop].T, right, out=product[start:stop])
+
+        run_in_chunks(multiply, self.n_features, array.size)
         if self.is_complex:
             product = product.conj()
         return product.astype(np.result_type(self.work_dtype, product.dtype), copy=False)

@@ -18,6 +18,7 @@ from fastsbl._base.checks import (
     check_weights,
     check_whole_number,
 )
+from fastsbl._base.parallel import with_quiet_blas
 from fastsbl._base.types import Array
 from fastsbl._base.warnings import ConvergenceWarning
 from fastsbl.dictionary import Dictionary, as_dictionary
@@ -40,6 +41,7 @@ SOLVERS: dict[str, Callable[..., Answer]] = {
 }
 
 
+@with_quiet_blas
 def solve_weighted_lasso(
     dictionary: Any,
     y: Any,
@@ -112,6 +114,7 @@ def solve_weighted_lasso(
     return _solve(problem, target, lam, options, start, None)[0]
 
 
+@with_quiet_blas
 def weighted_lasso_path(
     dictionary: Any,
     y: Any,

@@ -106,7 +106,7 @@ class BoundedInner:
     extra_directions = 1
     """Leading directions of the model that are read along with the residual, at hardly more than its cost."""
 
-    most_guarded = 0.08
+    most_guarded = 0.05
     """Largest share of features that setting a guard may evaluate exactly."""
 
     rooms = ((8.0, 1.1), (4.0, 1.06), (2.0, 1.05), (2.0, 1.03))
@@ -377,7 +377,8 @@ class BoundedInner:
             return products
         basis = seen.basis
         outside = model.scaled - (model.scaled @ basis.T) @ basis
-        leading = np.linalg.svd(outside, full_matrices=False)[2][:extra]
+        values, vectors = np.linalg.eigh(outside @ outside.T)
+        leading = (vectors[:, -extra:].T @ outside) / np.sqrt(np.maximum(values[-extra:, None], 1e-300))
         together = self.phi.correlate(np.vstack([residual, leading]).T)
         seen.add(residual, together[:, 0])
         for k in range(leading.shape[0]):

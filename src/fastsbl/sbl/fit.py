@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastsbl._base.checks import check_choice, check_positive_number, check_target
+from fastsbl._base.parallel import with_quiet_blas
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.noise import learn_noise
 from fastsbl.sbl.outer import Settings, Start, run
@@ -15,6 +16,7 @@ from fastsbl.screening.rules import LAM_ZERO
 __all__ = ["fit_sbl"]
 
 
+@with_quiet_blas
 def fit_sbl(
     dictionary: Any,
     y: Any,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastsbl._base.checks import check_choice, check_flag, check_positive_number, check_target, check_whole_number
-from fastsbl._base.parallel import available_threads, one_thread_each
+from fastsbl._base.parallel import available_threads, one_thread_each, with_quiet_blas
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.noise import learn_noise
@@ -22,6 +22,7 @@ __all__ = ["fit_sbl_batch", "sbl_path"]
 _PRODUCTS_BYTES = 2**27
 
 
+@with_quiet_blas
 def sbl_path(
     dictionary: Any,
     y: Any,
