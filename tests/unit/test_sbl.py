@@ -11,8 +11,8 @@ from fastsbl.sbl import fit_sbl, loss, sbl_lambda_max
 from fastsbl.sbl._kernels import over_limit
 from fastsbl.sbl.bounded import BoundedInner, Look
 from fastsbl.sbl.exact import all_weights
-from fastsbl.sbl.outer import Settings, Start
 from fastsbl.sbl.model import SupportModel
+from fastsbl.sbl.outer import Settings, Start
 from fastsbl.screening.problem import DualProblem
 
 N, n = 30, 90
