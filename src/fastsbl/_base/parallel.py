@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any
 
 _crowded = 0  # how many blocks of side-by-side fits are open
 _lock = threading.Lock()
@@ -65,18 +64,10 @@ class _Blas:
 
 _blas = _Blas()
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def with_quiet_blas(function: Function) -> Function:
-    """Run a function with BLAS at one thread; whole reads of the dictionary still use all cores."""
-
-    @wraps(function)
-    def quiet(*args: Any, **kwargs: Any) -> Any:
-        with _blas:
-            return function(*args, **kwargs)
-
-    return cast(Function, quiet)
+def quiet_blas() -> _Blas:
+    """Context in which BLAS uses one thread; whole reads of the dictionary still use all cores."""
+    return _blas
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from fastsbl._base.checks import (
     check_weights,
     check_whole_number,
 )
-from fastsbl._base.parallel import with_quiet_blas
+from fastsbl._base.parallel import quiet_blas
 from fastsbl._base.types import Array
 from fastsbl._base.warnings import ConvergenceWarning
 from fastsbl.dictionary import Dictionary, as_dictionary
@@ -41,7 +41,6 @@ SOLVERS: dict[str, Callable[..., Answer]] = {
 }
 
 
-@with_quiet_blas
 def solve_weighted_lasso(
     dictionary: Any,
     y: Any,
@@ -110,11 +109,11 @@ def solve_weighted_lasso(
         )
     options = _Options(phi, target, positive, screening, solver, tol, max_iter)
     start = _check_start(coef_init, limits, options)
-    problem = DualProblem(phi, target, limits, positive=options.positive)
-    return _solve(problem, target, lam, options, start, None)[0]
+    with quiet_blas():
+        problem = DualProblem(phi, target, limits, positive=options.positive)
+        return _solve(problem, target, lam, options, start, None)[0]
 
 
-@with_quiet_blas
 def weighted_lasso_path(
     dictionary: Any,
     y: Any,
@@ -171,7 +170,8 @@ def weighted_lasso_path(
             sizes = magnitudes(start)
             used = sizes > 0
             before = PrimalPoint(before.residual, before.correlations, float(sizes[used] @ problem.limits[used]))
-        solution, certificate = _solve(problem, target, lam, options, start, before)
+        with quiet_blas():
+            solution, certificate = _solve(problem, target, lam, options, start, before)
         solutions[k] = replace(solution, passes=phi.passes - passes)
         start, before = solution.coef, certificate.point
     return [solutions[k] for k in range(len(grid))]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastsbl._base.checks import check_choice, check_positive_number, check_target
-from fastsbl._base.parallel import with_quiet_blas
+from fastsbl._base.parallel import quiet_blas
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.noise import learn_noise
 from fastsbl.sbl.outer import Settings, Start, run
@@ -16,7 +16,6 @@ from fastsbl.screening.rules import LAM_ZERO
 __all__ = ["fit_sbl"]
 
 
-@with_quiet_blas
 def fit_sbl(
     dictionary: Any,
     y: Any,
@@ -128,12 +127,13 @@ def fit_sbl(
             raise ValueError("warm_start needs a given lam, since lam='learn' starts from gamma = 0")
     else:
         lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
-    start = Start(phi, target, settings.positive, n_effective=n_effective, groups=groups)
-    if learn:
-        return learn_noise(start, target, settings)
     gamma = None
     if warm_start is not None:
         gamma = as_gamma(
             warm_start.gamma if isinstance(warm_start, SBLResult) else warm_start, phi.n_features, "warm_start"
         )
-    return run(start, target, lam, settings, gamma=gamma, since=0.0)
+    with quiet_blas():
+        start = Start(phi, target, settings.positive, n_effective=n_effective, groups=groups)
+        if learn:
+            return learn_noise(start, target, settings)
+        return run(start, target, lam, settings, gamma=gamma, since=0.0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastsbl._base.checks import check_choice, check_flag, check_positive_number, check_target, check_whole_number
-from fastsbl._base.parallel import available_threads, one_thread_each, with_quiet_blas
+from fastsbl._base.parallel import available_threads, one_thread_each, quiet_blas
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.noise import learn_noise
@@ -22,7 +22,6 @@ __all__ = ["fit_sbl_batch", "sbl_path"]
 _PRODUCTS_BYTES = 2**27
 
 
-@with_quiet_blas
 def sbl_path(
     dictionary: Any,
     y: Any,
@@ -88,7 +87,8 @@ def sbl_path(
     results: dict[int, SBLResult] = {}
     gamma: FloatArray | None = None
     for k in sorted(range(len(grid)), key=lambda k: -grid[k]):
-        results[k] = run(start, target, grid[k] * reference, settings, inner=inner, gamma=gamma if follow else None)
+        with quiet_blas():
+            results[k] = run(start, target, grid[k] * reference, settings, inner=inner, gamma=gamma if follow else None)
         gamma = results[k].gamma
     return [results[k] for k in range(len(grid))]
 

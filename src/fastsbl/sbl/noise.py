@@ -48,7 +48,7 @@ def refit(
     *,
     labels: IndexArray | None = None,
     positive: bool = False,
-    max_iter: int = 500,
+    max_iter: int = 2000,
 ) -> Refit:
     """Maximise the evidence of a small support over its gamma and the noise variance together.
 
@@ -72,13 +72,15 @@ def refit(
     reduced = np.ascontiguousarray(r.T)
     lam = max(outside / (n_targets * max(n_samples - kept.size, 1)), floor)
     best = np.inf
-    careful, converged = False, False
+    careful, converged, still, last = False, False, 0, np.inf
     for _ in range(max_iter):
         model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
         mean = model.posterior_mean(inside)
         error = inside - reduced.T @ mean
         squared = float(np.vdot(error, error).real) + outside
         value = n_targets * model.log_det(n_samples) + squared / lam + _prior(mean, gamma)
+        still = still + 1 if abs(value - last) <= 1e-10 * (1.0 + abs(value)) else 0
+        last, settled = value, still >= 5  # small gammas may go on shrinking when nothing depends on them
         careful = careful or value > best + 1e-9 * abs(best)
         best = min(best, value)
         power = (np.abs(mean) ** 2).reshape(kept.size, n_targets).sum(axis=1) / n_targets
@@ -101,7 +103,7 @@ def refit(
         if not alive.all():
             kept, reduced = kept[alive], reduced[alive]
             best, careful = np.inf, False
-        elif change < 1e-6:
+        elif change < 1e-6 or settled:
             converged = True
             break
     model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
