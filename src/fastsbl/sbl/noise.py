@@ -8,7 +8,7 @@ uniform over the number of features, and over the supports of each size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,8 @@ def refit(
     *,
     labels: IndexArray | None = None,
     positive: bool = False,
-    max_iter: int = 2000,
+    tol: float = 1e-5,
+    max_iter: int = 1000,
 ) -> Refit:
     """Maximise the evidence of a small support over its gamma and the noise variance together.
 
@@ -63,6 +64,7 @@ def refit(
     left = y - q @ inside
     outside = float(np.vdot(left, left).real)
     kept = np.arange(rows.shape[0])
+    grouped = labels is not None
     codes = kept if labels is None else np.unique(labels, return_inverse=True)[1]
 
     def shared(values: FloatArray) -> FloatArray:
@@ -72,15 +74,13 @@ def refit(
     reduced = np.ascontiguousarray(r.T)
     lam = max(outside / (n_targets * max(n_samples - kept.size, 1)), floor)
     best = np.inf
-    careful, converged, still, last = False, False, 0, np.inf
-    for _ in range(max_iter):
+    careful, converged = False, False
+    for step in range(max_iter):
         model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
         mean = model.posterior_mean(inside)
         error = inside - reduced.T @ mean
         squared = float(np.vdot(error, error).real) + outside
         value = n_targets * model.log_det(n_samples) + squared / lam + _prior(mean, gamma)
-        still = still + 1 if abs(value - last) <= 1e-10 * (1.0 + abs(value)) else 0
-        last, settled = value, still >= 5  # small gammas may go on shrinking when nothing depends on them
         careful = careful or value > best + 1e-9 * abs(best)
         best = min(best, value)
         power = (np.abs(mean) ** 2).reshape(kept.size, n_targets).sum(axis=1) / n_targets
@@ -97,13 +97,20 @@ def refit(
         alive = sizes > 1e-9 * fresh_lam
         if positive:
             alive &= mean > 0
-        moved = np.abs(fresh - gamma)[alive] / fresh[alive]
-        change = max(float(moved.max(initial=0.0)), abs(fresh_lam - lam) / fresh_lam)
+        if step % 5 == 4 and not grouped and kept.size:
+            # given the others, gamma_i = 0 is best where the data ask for less than the prior expects
+            pull = power / np.maximum(gamma * explained * (1.0 - explained), 1e-300)
+            weakest = int(np.argmin(pull))
+            alive[weakest] &= pull[weakest] > 1.0
+        moved = np.abs(fresh - gamma) * sizes / fresh
+        change = max(
+            float(moved.max(initial=0.0)) / max(float(sizes.max(initial=0.0)), 1e-300), abs(fresh_lam - lam) / fresh_lam
+        )
         gamma, lam = fresh[alive], fresh_lam
         if not alive.all():
             kept, reduced = kept[alive], reduced[alive]
             best, careful = np.inf, False
-        elif change < 1e-6 or settled:
+        elif change < tol:
             converged = True
             break
     model = SupportModel(reduced, reduced.conj() @ reduced.T, gamma, lam)
@@ -112,6 +119,16 @@ def refit(
     squared = float(np.vdot(error, error).real) + outside
     value = n_targets * model.log_det(n_samples) + squared / lam + _prior(mean, gamma)
     return Refit(kept, gamma, mean, lam, value, converged)
+
+
+def _polish(rows: Array, y: Array, fit: Refit, start: Start, settings: Settings) -> Refit:
+    """Refit the chosen support to the last digits, so that the answer does not depend on how it was reached."""
+    labels = None
+    if start.groups is not None:
+        labels = np.unique(fit.gamma, return_inverse=True)[1]  # members of a group have the same gamma
+    return refit(
+        rows, y, fit.gamma, start.n_effective, labels=labels, positive=settings.positive, tol=1e-11, max_iter=5000
+    )
 
 
 def _prior(mean: Array, gamma: FloatArray) -> float:
@@ -135,7 +152,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
     history: list[dict[str, Any]] = []
     seen: dict[tuple[int, ...], int] = {}
     best: tuple[float, IndexArray, Refit] | None = None
-    since = 0
+    since = chosen = 0
     lam = start.lambda_max
     if total > 0 and lam > 0:
         for _ in range(_MOST_STEPS):
@@ -151,13 +168,15 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
                 score = fit.loss + model_prior(size, n_features, start.n_effective)
                 seen[key] = len(candidates)
                 if best is None or score < best[0]:
-                    best, since = (score, support[fit.kept], fit), -1
+                    best, since, chosen = (score, support[fit.kept], fit), -1, len(candidates)
                 candidates.append(NoiseCandidate(lam, int(size), fit.lam, score))
             since += best is not None and best[1].size > 0
             past = best is not None and lam <= best[2].lam  # the path has come to the noise of its best support
             if (since >= _PATIENCE and past) or support.size > start.n_effective // 2:
                 break
             lam *= _STEP
+            if lam < 1e-12 * total:  # below, the model is singular to double precision
+                break
     coef = np.zeros((norms.size, *y.shape[1:]), dtype=np.result_type(start.problem.correlations, np.float64))
     gamma = np.zeros(norms.size)
     if best is None:
@@ -165,6 +184,10 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
             "lam cannot be learned from a target that is zero or that no column reaches; give lam a number instead"
         )
     _, index, fit = best
+    fit = _polish(phi.columns(index).T, y, fit, start, settings)
+    index = index[fit.kept]
+    first = candidates[chosen]
+    candidates[chosen] = replace(first, lam=fit.lam, score=first.score + fit.loss - best[2].loss)
     coef[index], gamma[index] = fit.mean, fit.gamma
     residual = y - phi.apply(coef)
     model_rows = phi.columns(index).T

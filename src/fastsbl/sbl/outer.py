@@ -154,7 +154,7 @@ def run(
     phi = problem.dictionary
     passes = phi.passes if since is None else since
     scale = float(np.vdot(y, y).real)
-    if 0 < lam < 1e-13 * scale:
+    if lam < 1e-13 * scale and not quiet:
         warnings.warn(
             f"lam={lam:.3g} is below 1e-13 ||y||^2: the model's covariance is singular to double precision, and "
             "weights and gamma lose their digits; use a larger lam",
