@@ -63,7 +63,8 @@ def solve_working_set(
     seen = 0
     while epochs < max_iter:
         size = working_set.size
-        found = loop.step(known, rejected, batch=max(_FIRST, working_set.size), max_epochs=max_iter - epochs)
+        batch = max(_FIRST, size)
+        found = loop.step(known, rejected, batch=batch, max_epochs=max_iter - epochs)
         epochs += found.epochs
         residual = found.residual
         primal = 0.5 * float(residual @ residual) + found.penalty
@@ -84,7 +85,8 @@ def solve_working_set(
         )
         if found.violators == 0 or gap <= target:
             break
-        worthwhile = gap < _PROMISING * 0.5 * problem.y_norm**2
+        # with few violators left the next round reads little anyway
+        worthwhile = gap < _PROMISING * 0.5 * problem.y_norm**2 and found.violators > batch
         if dynamic and worthwhile and loop.full_reads > seen and loop.last_full is not None:
             seen = loop.full_reads
             point = PrimalPoint(*loop.last_full, found.penalty)
