@@ -156,6 +156,7 @@ def test_selector_in_a_pipeline_with_pandas_output(data, informative):
     selector = SBLSelector().set_output(transform="pandas")
     kept = selector.fit_transform(frame, y)
     assert {f"f{k}" for k in informative} <= set(kept.columns)
+    # f0 is by chance 2.9 standard deviations from zero in these 80 rows, which pays for one more of 12 features
     assert len(kept.columns) <= len(informative) + 1
     columns = ColumnTransformer([("some", SBLSelector(), ["f0", "f1", "f2"]), ("rest", "passthrough", ["f7"])])
     assert columns.fit_transform(frame, y).shape == (80, 2)

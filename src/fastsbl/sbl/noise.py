@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import gammaln
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
-from fastsbl.sbl.evidence import loss_of
 from fastsbl.sbl.model import SupportModel
 from fastsbl.sbl.outer import Inner, Settings, Start, make_inner, run
 from fastsbl.sbl.result import NoiseCandidate, SBLResult
@@ -159,6 +158,8 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
             found = run(start, y, lam, rough, inner=inner, quiet=True)
             support = found.support
             history += [{**record, "lam": lam} for record in found.history]
+            if support.size > start.n_effective // 3 and candidates:
+                break  # so large a support can follow all of the noise, above all where rows repeat
             key = tuple(support.tolist())
             if key not in seen:
                 rows = phi.columns(support).T
@@ -172,7 +173,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
                 candidates.append(NoiseCandidate(lam, int(size), fit.lam, score))
             since += best is not None and best[1].size > 0
             past = best is not None and lam <= best[2].lam  # the path has come to the noise of its best support
-            if (since >= _PATIENCE and past) or support.size > start.n_effective // 2:
+            if since >= _PATIENCE and past:
                 break
             lam *= _STEP
             if lam < 1e-12 * total:  # below, the model is singular to double precision
@@ -190,13 +191,11 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
     candidates[chosen] = replace(first, lam=fit.lam, score=first.score + fit.loss - best[2].loss)
     coef[index], gamma[index] = fit.mean, fit.gamma
     residual = y - phi.apply(coef)
-    model_rows = phi.columns(index).T
-    model = SupportModel(model_rows, model_rows.conj() @ model_rows.T, fit.gamma, fit.lam)
     return SBLResult(
         coef=coef,
         gamma=gamma,
         lam=fit.lam,
-        loss=loss_of(model, y, residual, fit.mean, start.n_effective),
+        loss=fit.loss,
         converged=fit.converged,
         n_iter=len(history),
         passes=phi.passes,
