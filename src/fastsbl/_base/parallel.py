@@ -12,6 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from fastsbl._base.types import IndexArray
+
+_LEAST_WORK = 2e5
 _crowded = 0  # how many blocks of side-by-side fits are open
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -104,7 +109,9 @@ if hasattr(os, "register_at_fork"):  # a forked child has the pool's object but 
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def run_in_chunks(task: Callable[[int, int], object], size: int, work: float) -> None:
+def run_in_chunks(
+    task: Callable[[int, int], object], size: int, work: float, ends: IndexArray | None = None
+) -> None:
     """Call ``task(start, stop)`` over ``range(size)``, on all threads if ``work`` is worth it.
 
     Parameters
@@ -114,13 +121,17 @@ def run_in_chunks(task: Callable[[int, int], object], size: int, work: float) ->
     size : int
         Number of items.
     work : float
-        Numbers read in all; below about 200,000 the hand-over costs more than it saves.
+        Numbers read in all; below ``_LEAST_WORK`` the hand-over costs more than it saves.
+    ends : int array of shape (size + 1,), optional
+        Numbers that the items before each one hold, if they differ: every thread gets as many numbers, not items.
     """
     threads = min(n_threads(), size)
-    if threads <= 1 or work < 2e5:
+    if threads <= 1 or work < _LEAST_WORK:
         task(0, size)
         return
     edges = [size * k // threads for k in range(threads + 1)]
+    if ends is not None:
+        edges[1:-1] = np.searchsorted(ends, [ends[-1] * k // threads for k in range(1, threads)]).tolist()
     pool = _shared_pool()
     futures: list[Future[object]] = [pool.submit(task, edges[k], edges[k + 1]) for k in range(threads - 1)]
     try:

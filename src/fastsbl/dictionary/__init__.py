@@ -4,6 +4,14 @@ from fastsbl.dictionary.base import Dictionary
 from fastsbl.dictionary.convert import as_dictionary
 from fastsbl.dictionary.dense import DenseDictionary
 from fastsbl.dictionary.operator import OperatorDictionary
+from fastsbl.dictionary.row_sparse import RowSparseDictionary
 from fastsbl.dictionary.sparse import SparseDictionary
 
-__all__ = ["DenseDictionary", "Dictionary", "OperatorDictionary", "SparseDictionary", "as_dictionary"]
+__all__ = [
+    "DenseDictionary",
+    "Dictionary",
+    "OperatorDictionary",
+    "RowSparseDictionary",
+    "SparseDictionary",
+    "as_dictionary",
+]

@@ -146,3 +146,70 @@ def sparse_combine(data, indices, indptr, index, coef, out):
         factor = coef[p]
         for k in range(indptr[i], indptr[i + 1]):
             out[indices[k]] += data[k] * factor
+
+
+@njit(cache=True, nogil=True)
+def sparse_take(data, indices, indptr, index):
+    """Copy the columns ``index``: values in float64, row numbers, starts."""
+    starts = np.zeros(index.shape[0] + 1, dtype=np.int64)
+    for p in range(index.shape[0]):
+        starts[p + 1] = starts[p] + indptr[index[p] + 1] - indptr[index[p]]
+    values = np.empty(starts[-1])
+    rows = np.empty(starts[-1], dtype=np.int64)
+    for p in range(index.shape[0]):
+        low = indptr[index[p]]
+        for k in range(starts[p + 1] - starts[p]):
+            values[starts[p] + k] = data[low + k]
+            rows[starts[p] + k] = indices[low + k]
+    return values, rows, starts
+
+
+@njit(cache=True, nogil=True)
+def row_sparse_dots(data, indices, indptr, vector, out, start, stop):
+    """Out += the rows start to stop, each times its entry of ``vector``."""
+    for j in range(start, stop):
+        factor = vector[j]
+        if factor != 0.0:
+            for k in range(indptr[j], indptr[j + 1]):
+                out[np.uint64(indices[k])] += data[k] * factor
+
+
+@njit(cache=True, nogil=True)
+def row_sparse_dots_and_squares(data, indices, indptr, vector, out, squares, start, stop):
+    for j in range(start, stop):
+        factor = vector[j]
+        for k in range(indptr[j], indptr[j + 1]):
+            i = np.uint64(indices[k])
+            value = np.float64(data[k])
+            out[i] += value * factor
+            squares[i] += value * value
+
+
+@njit(cache=True, nogil=True)
+def row_sparse_counts(indices, place, counts):
+    """counts[p + 1] = stored values of the column whose place is p."""
+    for k in range(indices.shape[0]):
+        p = place[np.uint64(indices[k])]
+        if p >= 0:
+            counts[p + 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def row_sparse_take(data, indices, indptr, place, free, values, rows):
+    """Sort the values of the wanted columns into ``values``; ``free[p]`` is where column p goes on."""
+    for j in range(indptr.shape[0] - 1):
+        for k in range(indptr[j], indptr[j + 1]):
+            p = place[np.uint64(indices[k])]
+            if p >= 0:
+                values[free[p]] = data[k]
+                rows[free[p]] = j
+                free[p] += 1
+
+
+@njit(cache=True, nogil=True)
+def row_sparse_gather(data, indices, indptr, place, out):
+    for j in range(indptr.shape[0] - 1):
+        for k in range(indptr[j], indptr[j + 1]):
+            p = place[np.uint64(indices[k])]
+            if p >= 0:
+                out[p, j] += data[k]

@@ -107,6 +107,8 @@ class Dictionary(ABC):
 
     #: Whether a few columns can be read at a cost in proportion to their number.
     cheap_columns: bool = True
+    #: Whether columns can be had by their stored values alone, from ``sparse_columns``.
+    is_sparse: bool = False
 
     def __init__(self, shape: tuple[int, int], dtype: Any, gram_cache_bytes: int = 2**28) -> None:
         self.shape = (int(shape[0]), int(shape[1]))
@@ -204,6 +206,10 @@ class Dictionary(ABC):
         index = self._check_index(index)
         self._counter.add(self._share(index))
         return self._columns(index)
+
+    def sparse_columns(self, index: IndexArray) -> tuple[FloatArray, Array, Array]:
+        """Stored values (float64), row numbers and starts of real sparse columns, one column after the other."""
+        raise TypeError(f"{type(self).__name__} does not hold real columns by their stored values")
 
     def gram(self, index: Any) -> Array:
         """Gram columns ``Phi^H Phi[:, index]``, shape (n, k), through a cache bounded in bytes."""

@@ -11,6 +11,7 @@ from fastsbl._base.checks import as_numbers
 from fastsbl.dictionary.base import Dictionary
 from fastsbl.dictionary.dense import DenseDictionary
 from fastsbl.dictionary.operator import OperatorDictionary
+from fastsbl.dictionary.row_sparse import RowSparseDictionary
 from fastsbl.dictionary.sparse import SparseDictionary
 
 __all__ = ["as_dictionary"]
@@ -22,8 +23,9 @@ def as_dictionary(X: Any, *, norms: Any = None, gram_cache_bytes: int = 2**28) -
     """Make a `Dictionary` of an array, data frame, sparse matrix, memory map or linear operator.
 
     float32, float64, complex64 and complex128 arrays are used as they lie in memory, memory maps
-    included; integers and booleans are converted to float64. CSR and COO matrices are converted to
-    CSC, with a word in the log. A `Dictionary` is returned unchanged.
+    included; integers and booleans are converted to float64. So are real CSC and CSR matrices; COO and
+    other sparse formats, and complex CSR, are converted to CSC, with a word in the log. A `Dictionary` is
+    returned unchanged.
 
     Parameters
     ----------
@@ -88,18 +90,23 @@ def _convert(X: Any, gram_cache_bytes: int) -> Dictionary:
     return DenseDictionary(np.asarray(array), gram_cache_bytes=gram_cache_bytes)
 
 
-def _convert_sparse(X: Any, gram_cache_bytes: int) -> SparseDictionary:
+def _convert_sparse(X: Any, gram_cache_bytes: int) -> SparseDictionary | RowSparseDictionary:
     _check_shape(X.shape)
     kind = as_numbers(np.zeros(1, dtype=X.dtype), "dictionary").dtype
     if kind != X.dtype:
         X = X.astype(kind)
-    if X.format != "csc":
+    by_rows = X.format == "csr" and kind.kind == "f"
+    if by_rows:
+        _log.info("reading the dictionary by rows, as it is stored (csr): single columns take a scan each time")
+    elif X.format != "csc":
         _log.info("converting the dictionary from %s to csc", X.format)
         X = X.tocsc()
     if not X.has_canonical_format:
         _log.info("summing duplicate entries and sorting the dictionary's row indices, in a copy")
         X = X.copy()
         X.sum_duplicates()
+    if by_rows:
+        return RowSparseDictionary(X, gram_cache_bytes=gram_cache_bytes)
     return SparseDictionary(X, gram_cache_bytes=gram_cache_bytes)
 
 

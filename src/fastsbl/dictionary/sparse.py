@@ -20,6 +20,7 @@ class SparseDictionary(Dictionary):
         self._matrix = matrix
         self._indptr = np.asarray(matrix.indptr, dtype=np.int64)
         self._compiled = self.dtype.kind == "f"
+        self.is_sparse = self._compiled
 
     @property
     def nnz(self) -> int:
@@ -35,6 +36,7 @@ class SparseDictionary(Dictionary):
                 lambda start, stop: _kernels.sparse_dots(data, indices, indptr, vector, out, start, stop),
                 self.n_features,
                 self.nnz,
+                ends=indptr,
             )
             return out
         product = self._matrix.T @ (R.conj() if self.is_complex else R)
@@ -87,6 +89,7 @@ class SparseDictionary(Dictionary):
             ),
             self.n_features,
             self.nnz,
+            ends=indptr,
         )
         return squares, out
 
@@ -98,18 +101,13 @@ class SparseDictionary(Dictionary):
         """Values, row numbers and column starts, as stored."""
         return self._matrix.data, self._matrix.indices, self._indptr
 
-    # -- sparse shortcuts that the working set uses ---------------------------------------------
-    def gram_block(self, first: IndexArray, second: IndexArray) -> FloatArray:
-        """``Phi[:, first]' Phi[:, second]`` for real data, from the stored values alone."""
-        out = np.empty((first.size, second.size))
-        work = np.zeros(self.n_samples)
-        self._counter.add(self._share(second))
-        _kernels.sparse_gram(self._matrix.data, self._matrix.indices, self._indptr, first, second, work, out)
-        return out
-
-    def combine(self, index: IndexArray, coef: FloatArray) -> FloatArray:
-        """``Phi[:, index] coef`` for real data, from the stored values alone."""
-        out = np.zeros(self.n_samples)
+    def sparse_columns(self, index: IndexArray) -> tuple[FloatArray, Array, Array]:
+        """Stored values (float64), row numbers and starts of these columns, one after the other."""
+        if not self._compiled:
+            return super().sparse_columns(index)
+        index = self._check_index(index)
         self._counter.add(self._share(index))
-        _kernels.sparse_combine(self._matrix.data, self._matrix.indices, self._indptr, index, coef, out)
-        return out
+        taken: tuple[FloatArray, Array, Array] = _kernels.sparse_take(
+            self._matrix.data, self._matrix.indices, self._indptr, index
+        )
+        return taken

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
-from fastsbl.dictionary import DenseDictionary, SparseDictionary
+from fastsbl.dictionary import DenseDictionary
 from fastsbl.lasso import _kernels
 from fastsbl.lasso.answer import Answer
 from fastsbl.screening.problem import DualProblem, PrimalPoint, dual_scale, duality_gap
@@ -27,7 +27,7 @@ class _Columns:
         phi = problem.dictionary
         self.phi = phi
         self.positive = problem.positive
-        self.sparse = isinstance(phi, SparseDictionary)
+        self.stored: tuple[Array, Array, Array] | None = None
         self.own_rows: Array | None = None
         if isinstance(phi, DenseDictionary) and phi.dtype == np.float64 and phi.transposed_rows().flags.c_contiguous:
             self.own_rows = phi.transposed_rows()
@@ -36,8 +36,12 @@ class _Columns:
 
     def keep(self, index: IndexArray) -> None:
         """Hold only these columns from now on; they are a subset of those held before."""
-        if self.sparse or self.own_rows is not None:
+        if self.own_rows is not None:
             self.place = index
+            return
+        if self.phi.is_sparse:
+            self.stored = self.phi.sparse_columns(index)
+            self.place = np.arange(index.size)
             return
         size = index.size * self.phi.n_samples * 8
         if size > _MOST_BYTES:
@@ -52,11 +56,9 @@ class _Columns:
         self, limits: FloatArray, theta: FloatArray, residual: FloatArray, squares: FloatArray, tol: float, epochs: int
     ) -> int:
         """Run a few epochs; theta and residual are updated in place."""
-        if self.sparse:
-            assert isinstance(self.phi, SparseDictionary)
-            data, indices, indptr = self.phi.stored_values()
+        if self.stored is not None:
             done = _kernels.cyclic_sparse(
-                data, indices, indptr, self.place, limits, theta, residual, squares, epochs, tol, self.positive
+                *self.stored, self.place, limits, theta, residual, squares, epochs, tol, self.positive
             )
         else:
             done = _kernels.cyclic_dense(
