@@ -16,12 +16,13 @@ __all__ = ["Dictionary", "PassCounter"]
 
 
 class PassCounter:
-    """Counts reads of the dictionary, as fractions of one whole pass; adds to its parent as well."""
+    """Counts reads of the dictionary, as fractions of one whole pass, and what screening took; tells its parent too."""
 
     def __init__(self, parent: PassCounter | None = None) -> None:
         self._lock = threading.Lock()
         self._parent = parent
         self.value = 0.0
+        self.screening_seconds = 0.0
 
     def add(self, share: float) -> None:
         """Count ``share`` of a whole pass."""
@@ -29,6 +30,13 @@ class PassCounter:
             self.value += share
         if self._parent is not None:
             self._parent.add(share)
+
+    def add_screening(self, seconds: float) -> None:
+        """Count time that a screening test took."""
+        with self._lock:
+            self.screening_seconds += seconds
+        if self._parent is not None:
+            self._parent.add_screening(seconds)
 
     def __reduce__(self) -> tuple[type[PassCounter], tuple[()]]:
         """Pickle as a fresh counter: locks do not travel."""
@@ -147,6 +155,15 @@ class Dictionary(ABC):
     def passes(self) -> float:
         """Reads of Phi so far, as fractions of one whole pass."""
         return self._counter.value
+
+    @property
+    def screening_seconds(self) -> float:
+        """Time that screening tests on this dictionary have taken so far."""
+        return self._counter.screening_seconds
+
+    def add_screening_seconds(self, seconds: float) -> None:
+        """Count time that a screening test took."""
+        self._counter.add_screening(seconds)
 
     @property
     def gram_cache_bytes(self) -> int:

@@ -6,6 +6,7 @@ only the target) or `_DYNAMIC` (needs a primal point). The contract tests then r
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,7 @@ class Rule:
 
     def test(self, problem: DualProblem, point: PrimalPoint | None = None) -> Screening:
         """Run the test on a problem, at a primal point if the rule is dynamic."""
+        clock = time.perf_counter()
         before = problem.dictionary.passes
         kind, _, ball = self.name.partition(":")
         if self.dynamic:
@@ -81,6 +83,7 @@ class Rule:
             region, rejected = _DYNAMIC[kind](problem, point)
         else:
             region, rejected = _STATIC[kind](problem, ball)
+        problem.dictionary.add_screening_seconds(time.perf_counter() - clock)
         return Screening(rejected, self.name, region, problem.dictionary.passes - before)
 
 

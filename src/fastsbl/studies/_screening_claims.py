@@ -1,0 +1,362 @@
+"""The sentences of the paper's Section 3 beside the results, and the tables behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fastsbl.studies.claims import Claim, Interval, median_interval
+from fastsbl.studies.store import Store
+from fastsbl.studies.study import Record, Table
+
+__all__ = ["PAPER_RULE", "by", "iteration_means", "screening_claims", "screening_tables", "set_up", "time_intervals"]
+
+PAPER_RULE = "two_hyperplanes:paper"
+_OURS = "auto"
+_ATTRACTIVE = 0.5  # a fit in half the time
+
+
+def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
+    """Group records by the values of some fields, in order of appearance."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[name] for name in names), []).append(record)
+    return groups
+
+
+def set_up(record: Record) -> str:
+    """Data, scaling and start in a few words."""
+    names = {"mnist": "MNIST", "nytimes": "New York Times", "zipf": "simulated corpus", "digits": "small digits"}
+    scaling = {"unit": "unit norm", "raw": "raw counts"}[record["scaling"]]
+    start = "" if record["init"] == "unit" else ", start gamma = 0"
+    return f"{names.get(record['data'], record['data'])}, {scaling}{start}"
+
+
+def iteration_means(records: Sequence[Record], rule: str, first: bool = False) -> dict[float, list[float]]:
+    """For each ratio, every target's rejected share: mean over outer iterations, or the first one's."""
+    found: dict[float, list[float]] = {}
+    for (ratio, _), rows in sorted(by(records, "ratio", "target").items()):
+        shares = [row[f"rejected {rule}"] for row in rows if not first or row["iteration"] == 1]
+        found.setdefault(ratio, []).append(float(np.mean(shares)))
+    return found
+
+
+def time_intervals(records: Sequence[Record]) -> dict[float, Interval]:
+    """For each ratio, median over targets of t_r/t (each target's being the median of its pairs), with its interval."""
+    return {ratio: median_interval([row["time_ratio"] for row in rows]) for (ratio,), rows in _sorted(records, "ratio")}
+
+
+def _sorted(records: Sequence[Record], *names: str) -> list[tuple[tuple[Any, ...], list[Record]]]:
+    return sorted(by(records, *names).items())
+
+
+def _verdict(held: dict[str, bool]) -> str:
+    """One verdict out of one per set-up."""
+    if not held:
+        return "not measured"
+    if all(held.values()):
+        return "holds"
+    if not any(held.values()):
+        return "does not hold"
+    return f"holds for {'; '.join(name for name, value in held.items() if value)} only"
+
+
+def screening_claims(store: Store) -> list[Claim]:
+    """Every claim; those that were not measured say so."""
+    rejections = _split(store.records(task="rejection"))
+    times = _split(store.records(task="time"))
+    return [
+        _grows(rejections),
+        _nearly_total(rejections),
+        _same_solution(times),
+        _unattractive_below(times),
+        _overcome_below(times),
+        *_alike(rejections, times),
+        _no_more_than_plain(rejections),
+        _promise_cd(times),
+        _promise_working_set(times),
+    ]
+
+
+def _split(records: list[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(set_up(record), []).append(record)
+    return found
+
+
+def _some(times: dict[str, list[Record]], **wanted: Any) -> dict[str, list[Record]]:
+    picked = {
+        name: [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+        for name, rows in times.items()
+    }
+    return {name: rows for name, rows in picked.items() if rows}
+
+
+def _each(
+    sentence: str,
+    source: str,
+    groups: dict[str, list[Record]],
+    look: Callable[[list[Record]], tuple[bool, str, float] | None],
+    worst: Callable[[list[float]], float] = max,
+) -> Claim:
+    """A claim judged for every set-up on its own."""
+    found = {name: answer for name, rows in groups.items() if (answer := look(rows)) is not None}
+    held = {name: answer[0] for name, answer in found.items()}
+    text = "; ".join(f"{name}: {answer[1]}" for name, answer in found.items()) or "no results for this"
+    number = worst([answer[2] for answer in found.values()]) if found else None
+    return Claim(sentence, source, text, _verdict(held), number)
+
+
+def _grows(rejections: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float]:
+        means = [100 * float(np.mean(values)) for values in iteration_means(rows, PAPER_RULE).values()]
+        drop = max([0.0, *(before - after for before, after in pairwise(means))])
+        text = f"{means[0]:.1f} % at the smallest ratio, {means[-1]:.1f} % at the largest, "
+        return drop <= 0.5, f"{text}largest step down {drop:.2g} points", drop
+
+    return _each(
+        "The share of rejected features grows with lambda/lambda_max (two hyperplanes, the paper's ball; a step "
+        "down of more than half a point would refute it).",
+        "paper, section 3.3",
+        rejections,
+        look,
+    )
+
+
+def _nearly_total(rejections: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float] | None:
+        last = [row for row in rows if row["ratio"] == 1.0]
+        if not last:
+            return None
+        share = 100 * float(np.mean(iteration_means(last, PAPER_RULE)[1.0]))
+        return share >= 99.0, f"{share:.2f} % rejected at ratio 1", share
+
+    return _each(
+        "At lambda = lambda_max almost all features are rejected (at least 99 %).",
+        "paper, section 3.3",
+        rejections,
+        look,
+        min,
+    )
+
+
+def _same_solution(times: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float]:
+        differences = [row["difference"] for row in rows]
+        relative = max(row["difference"] / (row["largest_coef"] or 1.0) for row in rows)
+        same = sum(row["same_support"] for row in rows)
+        gaps = [abs(row["loss_with"] - row["loss_without"]) for row in rows]
+        text = (
+            f"max |theta_o - theta_s| {max(differences):.1e} ({relative:.1e} of the largest coefficient), "
+            f"Loss differs by at most {max(gaps):.1e}, same support in {same} of {len(rows)} comparisons"
+        )
+        return relative <= 1e-4 and same == len(rows), text, relative
+
+    return _each(
+        "Screening does not change the solution (same support, coefficients within 1e-4 of the largest, which is "
+        "the tolerance of the outer loop).",
+        "paper, section 3.3",
+        times,
+        look,
+    )
+
+
+def _unattractive_below(times: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float] | None:
+        found = {ratio: value for ratio, value in time_intervals(rows).items() if ratio < 0.4}
+        if not found:
+            return None
+        best = min(value.median for value in found.values())
+        text = ", ".join(f"{value.median:.2f} at {ratio:g}" for ratio, value in found.items())
+        return best > _ATTRACTIVE, f"t_r/t {text}", best
+
+    return _each(
+        "With the paper's test the acceleration is not attractive below lambda/lambda_max = .4 (solver cd; attractive: "
+        "half the time or less).",
+        "paper, sections 3.3 and 6",
+        _some(times, solver="cd", rule=PAPER_RULE),
+        look,
+        min,
+    )
+
+
+def _overcome_below(times: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float] | None:
+        found = {ratio: value for ratio, value in time_intervals(rows).items() if 0.05 <= ratio < 0.4}
+        if not found:
+            return None
+        worst = max(value.median for value in found.values())
+        text = ", ".join(f"{value.median:.2f} at {ratio:g}" for ratio, value in found.items())
+        return worst <= _ATTRACTIVE, f"t_r/t {text}", worst
+
+    return _each(
+        "With rule auto the acceleration is attractive from .05 to .4 as well (solver cd).",
+        "this library",
+        _some(times, solver="cd", rule=_OURS),
+        look,
+    )
+
+
+def _alike(rejections: dict[str, list[Record]], times: dict[str, list[Record]]) -> list[Claim]:
+    from scipy.stats import spearmanr
+
+    sentence = "The curves of MNIST and the New York Times differ a little, but their tendencies are alike"
+    claims = []
+    cd = _some(times, solver="cd", rule=PAPER_RULE)
+    for name, curves in (
+        ("screening percentage", {k: _mean_curve(iteration_means(v, PAPER_RULE)) for k, v in rejections.items()}),
+        ("time ratio, solver cd", {k: {r: i.median for r, i in time_intervals(v).items()} for k, v in cd.items()}),
+    ):
+        held, texts, numbers = {}, [], []
+        digits = curves.get("MNIST, unit norm", {})
+        for other, curve in curves.items():
+            common = sorted(set(digits) & set(curve))
+            if not other.startswith("New York Times") or len(common) < 3:
+                continue
+            one, two = np.array([digits[r] for r in common]), np.array([curve[r] for r in common])
+            rank = float(spearmanr(one, two).statistic) if np.ptp(one) > 0 and np.ptp(two) > 0 else 0.0
+            held[other] = rank >= 0.9
+            texts.append(f"{other}: rank correlation {rank:.2f}, largest difference {np.abs(one - two).max():.2f}")
+            numbers.append(rank)
+        claims.append(
+            Claim(
+                f"{sentence} ({name}, two hyperplanes, the paper's ball; rank correlation of at least .9).",
+                "paper, section 3.3",
+                "; ".join(texts) or "needs MNIST and the New York Times in one study",
+                _verdict(held),
+                min(numbers, default=None),
+            )
+        )
+    return claims
+
+
+def _mean_curve(values: dict[float, list[float]]) -> dict[float, float]:
+    return {ratio: float(np.mean(shares)) for ratio, shares in values.items()}
+
+
+def _no_more_than_plain(rejections: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float] | None:
+        more, less, total, differences = 0, 0, 0, []
+        for (start,), part in by(rows, "init").items():
+            if start != "unit":
+                continue
+            for group in by(part, "ratio", "target").values():
+                later = [row[f"rejected {PAPER_RULE}"] for row in group if row["iteration"] > 1]
+                if not later:
+                    continue
+                difference = 100 * (float(np.mean(later)) - group[0][f"rejected {PAPER_RULE}"])
+                differences.append(difference)
+                more, less, total = more + (difference > 0.01), less + (difference < -0.01), total + 1
+        if not total:
+            return None
+        mean = float(np.mean(differences))
+        text = (
+            f"in the weighted problems of iterations 2 and later it rejects more in {more} and less in {less} of "
+            f"{total} fits, {mean:+.1f} points on average"
+        )
+        return more == 0, text, mean
+
+    return _each(
+        "The weighted test rejects no more than the two-hyperplane test does on the plain lasso (iteration 1, u = 1).",
+        "paper, section 6, second limitation",
+        rejections,
+        look,
+    )
+
+
+def _promise_cd(times: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float] | None:
+        found = {ratio: value for ratio, value in time_intervals(rows).items() if ratio >= 0.05}
+        if not found:
+            return None
+        limits = {ratio: 0.1 if ratio == 0.9 else 0.2 if ratio == 0.5 else 1.0 for ratio in found}
+        held = all(value.median <= limits[ratio] and value.median < 1.0 for ratio, value in found.items())
+        text = ", ".join(f"{value.median:.3f} at {ratio:g}" for ratio, value in found.items())
+        return held, f"t_r/t {text}", max(value.median for value in found.values())
+
+    return _each(
+        "Plain coordinate descent with rule auto: t_r/t is below 1 from .05 on, at most .2 at .5 and .1 at .9.",
+        "this library",
+        _some(times, solver="cd", rule=_OURS),
+        look,
+    )
+
+
+def _promise_working_set(times: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float]:
+        found = time_intervals(rows)
+        held = all(value.low <= 1.0 and (value.median <= 0.5 or ratio < 0.1) for ratio, value in found.items())
+        pairs = sum(len(row["time_ratios"]) for row in rows) // max(len(found), 1)
+        text = ", ".join(f"{value} at {ratio:g}" for ratio, value in found.items())
+        return held, f"t_r/t {text} ({pairs} pairs each)", max(value.median for value in found.values())
+
+    return _each(
+        "Working sets with screening and bounds against both off: t_r/t is never above 1 beyond its interval, and at "
+        "most .5 from .1 on.",
+        "this library",
+        _some(times, solver="working-set", rule=_OURS),
+        look,
+    )
+
+
+def screening_tables(store: Store) -> list[Table]:
+    """Set-ups with their norms, rejection per rule, time ratios per solver and rule."""
+    rejections, times = store.records(task="rejection"), store.records(task="time")
+    return [
+        *_norm_table(rejections or times),
+        *[_rejection_table(name, rows) for name, rows in _split(rejections).items()],
+        *[_time_table(name, rows) for name, rows in _split(times).items()],
+    ]
+
+
+def _norm_table(records: list[Record]) -> list[Table]:
+    rows = []
+    for (label,), group in by(records, "problem").items():
+        norms = [part[0]["y_norm"] for part in by(group, "target").values()]
+        largest = [part[0]["lam"] / part[0]["ratio"] for part in by(group, "target").values()]
+        cells = (f"{f(values):.4g}" for values in (norms, largest) for f in (np.min, np.median, np.max))
+        rows.append((label, len(norms), *cells))
+    columns = (
+        "problem",
+        "targets",
+        *(f"{name}, {f}" for name in ("||Y||", "lambda_max") for f in ("least", "median", "most")),
+    )
+    caption = (
+        "lambda is a variance and lambda_max is not: the same lambda/lambda_max is another problem for another ||Y||."
+    )
+    return [Table("norms", "Problems", columns, tuple(rows), caption)] if rows else []
+
+
+def _rejection_table(name: str, records: list[Record]) -> Table:
+    rules = [key.removeprefix("rejected ") for key in records[0] if key.startswith("rejected ")]
+    curves = {rule: _mean_curve(iteration_means(records, rule)) for rule in rules}
+    firsts = {rule: _mean_curve(iteration_means(records, rule, first=True)) for rule in rules}
+    ratios = sorted({record["ratio"] for record in records})
+    rows = tuple(
+        (rule, *(f"{100 * firsts[rule][r]:.1f} / {100 * curves[rule][r]:.1f}" for r in ratios)) for rule in rules
+    )
+    caption = (
+        "Percentage of the features rejected before each weighted lasso is solved: first outer iteration / mean over "
+        "all. Columns are values of lambda/lambda_max. Rules that need coefficients use those of the iteration before."
+    )
+    return Table("rejection", f"Rejected: {name}", ("rule", *(f"{r:g}" for r in ratios)), tuple(rows), caption)
+
+
+def _time_table(name: str, records: list[Record]) -> Table:
+    ratios = sorted({record["ratio"] for record in records})
+    rows = []
+    for (solver, rule), group in by(records, "solver", "rule").items():
+        found = time_intervals(group)
+        scr = 100 * float(np.median([row["t_scr"] / row["t_r"] for row in group]))
+        rows.append((solver, rule, *(str(found[r]) if r in found else "" for r in ratios), f"{scr:.1f} %"))
+    caption = (
+        "t_r/t: time with screening over time without, whole fits; below 1 is good. Median over targets, in brackets "
+        "the interval of the median. The last column is t_scr / t_r."
+    )
+    return Table(
+        "times", f"Time ratio: {name}", ("solver", "rule", *(f"{r:g}" for r in ratios), "tests"), tuple(rows), caption
+    )

@@ -1,0 +1,146 @@
+"""What the screening study measures in one unit."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastsbl._base.types import FloatArray
+from fastsbl.dictionary import as_dictionary
+from fastsbl.lasso import solve_weighted_lasso
+from fastsbl.sbl import SBLResult, fit_sbl, loss
+from fastsbl.sbl.evidence import largest_variance
+from fastsbl.sbl.model import SupportModel, weights_of_all
+from fastsbl.screening.problem import DualProblem
+from fastsbl.screening.rules import find_rules
+from fastsbl.studies.study import Record
+
+__all__ = ["TIMINGS", "count_rejections", "time_fits", "warm_up"]
+
+TIMINGS = frozenset({"t_scr", "t_red", "t_r", "t_ori", "time_ratio", "time_ratios", "seconds"})
+
+_TOL = 1e-4
+_MOST_ITERATIONS = 1_000
+_INNER_TOL = 1e-12
+
+
+def count_rejections(matrix: Any, y: FloatArray, ratio: float, init: str, rules: tuple[str, ...]) -> list[Record]:
+    """Run Algorithm 1 and apply every rule to each weighted lasso, before it is solved.
+
+    Rules that need coefficients get those of the iteration before. One record for each outer iteration.
+    """
+    phi = as_dictionary(matrix)
+    norms, products = phi.norms_and_correlations(y)
+    largest = float(np.abs(products).max())
+    lam = ratio * largest
+    weights = np.where(norms > 0, 1.0, 0.0) if init == "unit" else norms / np.sqrt(lam)
+    coef = np.zeros(norms.size)
+    gamma, before = np.zeros(norms.size), np.zeros(norms.size)
+    threshold = largest_variance(products, norms, y)
+    base = {"y_norm": float(np.linalg.norm(y)), "lam": lam, "lam_sbl_max": threshold}
+    records: list[Record] = []
+    for iteration in range(1, _MOST_ITERATIONS + 1):
+        limits = lam * weights
+        problem = DualProblem(phi, y, np.where(norms > 0, limits, np.inf), norms=norms, correlations=products)
+        point = problem.point(coef)
+        record: Record = {"iteration": iteration}
+        for name in rules:
+            mask = np.zeros(norms.size, dtype=np.bool_)
+            for rule in find_rules(name):
+                mask |= rule.test(problem, point if rule.dynamic and coef.any() else None).rejected
+            record[f"rejected {name}"] = float(mask.mean())
+        solution = solve_weighted_lasso(phi, y, lam, weights, coef_init=coef, tol=_INNER_TOL, screening=None)
+        coef = solution.coef
+        gamma = np.divide(np.abs(coef), weights, out=np.zeros(coef.size), where=weights > 0)
+        used = np.flatnonzero(gamma)
+        record |= {"rejectable": float(np.mean(coef == 0)), "support": int(used.size)}
+        records.append({**base, **record, "loss": loss(phi, y, gamma, lam)})
+        sizes = gamma * norms**2
+        change = float(np.max(np.abs(sizes - before), initial=0.0)) / float(sizes.max()) if used.size else 0.0
+        if change <= _TOL and (used.size > 0 or lam >= threshold):
+            break
+        before = sizes
+        rows = phi.columns(used).T
+        weights = weights_of_all(phi, SupportModel(rows, rows @ rows.T, gamma[used], lam))
+    return [{**record, "iterations": len(records)} for record in records]
+
+
+def time_fits(matrix: Any, y: FloatArray, ratio: float, init: str, solver: str, rule: str, pairs: int) -> Record:
+    """Fit with and without screening in turn, and compare times and answers.
+
+    With solver "working-set", bounds are on with screening and off without. Each fit gets a fresh dictionary, so
+    that norms and products of another are not there.
+    """
+    lam = ratio * float(np.abs(matrix.T @ y).max())
+    runs: dict[bool, list[_Run]] = {False: [], True: []}
+    for pair in range(pairs):
+        for screened in (True, False) if pair % 2 else (False, True):
+            runs[screened].append(_fit(matrix, y, lam, init, solver, rule if screened else "none"))
+    plain, fast = runs[False][-1], runs[True][-1]
+    ratios = [mine.seconds / other.seconds for mine, other in zip(runs[True], runs[False], strict=True)]
+    shares = [max(entry["rejected"].values(), default=None) for entry in fast.result.history]
+    known = [share for share in shares if share is not None]
+    looked_at = [min(entry["singles"] / matrix.shape[1], 1.0) for entry in fast.result.history]
+    t_r = float(np.median([run.seconds for run in runs[True]]))
+    t_scr = float(np.median([run.screening_seconds for run in runs[True]]))
+    return {
+        "y_norm": float(np.linalg.norm(y)),
+        "lam": lam,
+        "t_scr": t_scr,
+        "t_red": t_r - t_scr,
+        "t_r": t_r,
+        "t_ori": float(np.median([run.seconds for run in runs[False]])),
+        "time_ratio": float(np.median(ratios)),
+        "time_ratios": ratios,
+        "difference": float(np.abs(plain.result.coef - fast.result.coef).max(initial=0.0)),
+        "largest_coef": float(np.abs(plain.result.coef).max(initial=0.0)),
+        "same_support": bool(np.array_equal(plain.result.support, fast.result.support)),
+        "loss_without": plain.result.loss,
+        "loss_with": fast.result.loss,
+        "support": int(fast.result.support.size),
+        "iterations_without": plain.result.n_iter,
+        "iterations_with": fast.result.n_iter,
+        "passes_without": plain.passes,
+        "passes_with": fast.passes,
+        "rejected_mean": float(np.mean(known)) if known else None,
+        "rejected_by_iteration": shares,
+        "looked_at_mean": float(np.mean(looked_at)),
+        "converged": bool(plain.result.converged and fast.result.converged),
+    }
+
+
+class _Run(NamedTuple):
+    result: SBLResult
+    seconds: float
+    screening_seconds: float
+    passes: float
+
+
+def _fit(matrix: Any, y: FloatArray, lam: float, init: str, solver: str, rule: str) -> _Run:
+    """Fit once; screening and bounds are both on, or (rule "none") both off."""
+    phi = as_dictionary(matrix)
+    screened = rule != "none"
+    start = time.perf_counter()
+    result = fit_sbl(
+        phi,
+        y,
+        lam,
+        init=init,
+        solver=solver,
+        screening=rule if screened else None,
+        bounds=screened,
+        tol=_TOL,
+        max_iter=_MOST_ITERATIONS,
+    )
+    return _Run(result, time.perf_counter() - start, phi.screening_seconds, phi.passes)
+
+
+def warm_up(matrix: Any, y: FloatArray, solvers: set[str]) -> None:
+    """Fit a little problem of the same kind once, so that no timing holds a compilation or an import."""
+    few = matrix[:, :50]
+    largest = float(np.abs(few.T @ y).max())
+    for solver in sorted(solvers):
+        for rule in ("none", "gap_sphere", "dome", "auto"):
+            _fit(few, y, 0.3 * largest, "unit", solver, rule)
