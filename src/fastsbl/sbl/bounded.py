@@ -18,6 +18,7 @@ from fastsbl.lasso.correlations import Correlations
 from fastsbl.lasso.scalar import KnownLimits, take_first
 from fastsbl.lasso.working_set import WorkingSet
 from fastsbl.sbl import _kernels
+from fastsbl.sbl.guarded import Followed, Guarded
 from fastsbl.sbl.inner import InnerResult
 from fastsbl.sbl.model import SupportModel
 from fastsbl.screening.problem import DualProblem, PrimalPoint, dual_scale, duality_gap
@@ -54,6 +55,7 @@ class Look:
         self.factor = 1.0
         self.danger: IndexArray | None = None
         self.rows: Array | None = None
+        self.guarded: Guarded | None = None
         self._drift = self._widening = 0.0
 
     def move_to(self, model: SupportModel, active: IndexArray, working_set: WorkingSet) -> None:
@@ -75,6 +77,18 @@ class Look:
         """State that only ``danger`` (with columns ``rows``) can violate within this room."""
         self.danger, self.rows = danger, rows
         self._drift, self._widening = drift, widening
+
+    def gather(self, working_set: WorkingSet, y: FloatArray, norms: FloatArray) -> Guarded | None:
+        """Put the features in play together: those of the model and those in danger; None without a guard."""
+        if self.danger is None or self.rows is None:
+            return None
+        if self.guarded is None:
+            index = np.concatenate([working_set.index[self.active], self.danger])
+            rows = np.vstack([self.model.rows, self.rows])
+            self.guarded = Guarded(
+                index, rows, norms[index], self.lower[index], self.model, self.residual, y, self._drift, self._widening
+            )
+        return self.guarded
 
     def drift(self, residual: FloatArray) -> float:
         """How far the residual has moved."""
@@ -205,6 +219,39 @@ class BoundedInner:
             self._remember(model, active, residual)
         self.residual = residual
         return self._result(residual)
+
+    def follow(
+        self, found: InnerResult, *, tol: float, n_effective: float, most_steps: int
+    ) -> tuple[InnerResult, Followed] | None:
+        """Run outer iterations in compiled code while the guard holds; None if it does not hold for one."""
+        ws = self.ws
+        guarded = None if self.look is None else self.look.gather(ws, self.y, self.problem.norms)
+        if guarded is None:
+            return None
+        followed = guarded.follow(
+            ws.index[found.active],
+            found.theta,
+            found.weights,
+            found.residual,
+            positive=self.problem.positive,
+            tol=tol,
+            n_effective=n_effective,
+            most_steps=most_steps,
+        )
+        if followed is None:
+            return None
+        ws.add(followed.index[ws.position[followed.index] < 0])
+        active = ws.position[followed.index]
+        order = np.argsort(active)
+        active, theta, weights = active[order], followed.theta[order], followed.weights[order]
+        ws.limits[:] = np.inf
+        ws.limits[active] = self.lam * weights
+        ws.theta[:] = 0.0
+        ws.theta[active] = theta
+        self.residual = followed.residual
+        penalty = float(np.abs(theta) @ ws.limits[active])
+        *_, gap, singles = followed.records[-1].tolist()
+        return InnerResult(active, theta, weights, followed.residual, penalty, gap, {}, int(singles)), followed
 
     def describe(self, found: InnerResult) -> tuple[IndexArray, SupportModel]:
         """Column numbers and model of a solution."""

@@ -81,6 +81,10 @@ class ExactInner:
         del active
         return self._solve(all_weights(self.problem, model))
 
+    def follow(self, found: InnerResult, *, tol: float, n_effective: float, most_steps: int) -> None:
+        """Nothing is known ahead here: one iteration at a time."""
+        del found, tol, n_effective, most_steps
+
     def describe(self, found: InnerResult) -> tuple[IndexArray, SupportModel]:
         """Column numbers and model of a solution."""
         groups = self.problem.groups

@@ -25,6 +25,7 @@ from fastsbl.lasso.solve import SOLVERS
 from fastsbl.sbl.bounded import BoundedInner
 from fastsbl.sbl.evidence import largest_variance, loss_of
 from fastsbl.sbl.exact import ExactInner
+from fastsbl.sbl.guarded import Followed
 from fastsbl.sbl.inner import InnerResult
 from fastsbl.sbl.model import SupportModel
 from fastsbl.sbl.result import SBLResult
@@ -55,6 +56,11 @@ class Inner(Protocol):
 
     def describe(self, found: InnerResult) -> tuple[IndexArray, SupportModel]:
         """Column numbers and model of a solution."""
+
+    def follow(
+        self, found: InnerResult, *, tol: float, n_effective: float, most_steps: int
+    ) -> tuple[InnerResult, Followed] | None:
+        """Run several outer iterations at once, up to a change of ``tol``, or None if that cannot be done."""
 
     def finish(self, model: SupportModel, active: IndexArray) -> float:
         """Look at every feature once more: the largest |phi_i'r|/(lam u_i) of a feature with gamma = 0."""
@@ -173,28 +179,35 @@ def run(
         found = inner.resume(gamma)
     converged, change = False, np.inf
     leap = _Leap(y, start.n_effective)
-    for iteration in range(1, settings.max_iter + 1):
+    at_once = 1 if settings.callback is not None else settings.max_iter
+
+    def record(
+        number: int, loss: float, change: float, size: int, gap: float, singles: int, rejected: dict[str, float]
+    ) -> dict[str, Any]:
+        return {
+            "iteration": number,
+            "loss": loss,
+            "gap": gap,
+            "support": size,
+            "change": change,
+            "rejected": rejected,
+            "singles": singles,
+            "passes": phi.passes - passes,
+            "seconds": time.perf_counter() - clock,
+        }
+
+    iteration = 0
+    while iteration < settings.max_iter:
+        iteration += 1
         index, model = inner.describe(found)
         value = loss_of(model, y, found.residual, found.theta, start.n_effective)
         contributions = model.gamma * norms[index] ** 2
         change = _change(index, contributions, gamma_before)
         gamma_before = dict(zip(index.tolist(), contributions.tolist(), strict=True))
-        history.append(
-            {
-                "iteration": iteration,
-                "loss": value,
-                "gap": found.gap,
-                "support": int(index.size),
-                "change": change,
-                "rejected": found.rejected,
-                "singles": found.singles,
-                "passes": phi.passes - passes,
-                "seconds": time.perf_counter() - clock,
-            }
-        )
+        history.append(record(iteration, value, change, int(index.size), found.gap, found.singles, found.rejected))
         if settings.callback is not None:
             settings.callback(history[-1])
-        settled = change <= settings.tol
+        settled = change <= max(settings.tol, _resolution(found, norms[index], contributions, scale))
         if index.size == 0 or contributions.max() <= _NOTHING * lam:
             # nothing is explained: gamma = 0 is a fixed point here; below, the next weights let features in
             settled = lam >= start.lambda_max * (1.0 - _NOTHING)
@@ -210,6 +223,20 @@ def run(
             if settings.extrapolate:
                 model = leap.ahead(index, model, value)
                 gamma_before = dict(zip(index.tolist(), (model.gamma * norms[index] ** 2).tolist(), strict=True))
+            else:
+                many = inner.follow(
+                    found,
+                    tol=settings.tol,
+                    n_effective=start.n_effective,
+                    most_steps=min(at_once, settings.max_iter - iteration),
+                )
+                if many is not None:
+                    found, followed = many
+                    for loss, moved, size, gap, singles in followed.records[:-1].tolist():
+                        iteration += 1
+                        history.append(record(iteration, loss, moved, int(size), gap, int(singles), {}))
+                    gamma_before = followed.before
+                    continue
             found = inner.next(model, found.active)
     if not converged and not quiet:
         outside = inner.finish(model, found.active)
@@ -289,6 +316,13 @@ def _first_weights(init: Any, norms: FloatArray, lam: float) -> FloatArray:
             "init must be above 0 for every column that is not zero: a weight of 0 belongs to an infinite gamma"
         )
     return weights
+
+
+def _resolution(found: InnerResult, norms: FloatArray, contributions: FloatArray, scale: float) -> float:
+    """Change that rounding of the correlations alone may cause, where coefficients are tiny beside the target."""
+    if found.weights.size != norms.size or norms.size == 0:
+        return 0.0
+    return 1e-15 * float(np.sqrt(scale) * np.max(norms / found.weights) / contributions.max())
 
 
 def _change(index: IndexArray, values: FloatArray, before: dict[int, float]) -> float:
