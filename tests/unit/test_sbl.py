@@ -263,6 +263,7 @@ def test_nothing_outside_the_danger_zone_violates(ratio, dtype, monkeypatch):
     checked = []
     rely = BoundedInner._check_guarded
     remember = BoundedInner._remember
+    follow = BoundedInner.follow
 
     def judge(self, model, residual, bar):
         sizes = np.abs(X.T @ residual)
@@ -280,17 +281,66 @@ def test_nothing_outside_the_danger_zone_violates(ratio, dtype, monkeypatch):
         judge(self, model, residual, np.zeros(0, dtype=np.intp))
         return remember(self, model, active, residual)
 
+    def spy_follow(self, found, **options):
+        _, model = self.describe(found)
+        steps = follow(self, found, **options)
+        if steps is not None:  # one compiled iteration: the lasso with the weights of the model before it
+            sizes = np.abs(X.T @ steps[0].residual)
+            checked.append(sizes.size)
+            assert (sizes <= self.lam * model.weights(X.T) * (1 + 1e-9)).all()
+            compiled.append(len(steps[1].records))
+        return steps
+
+    compiled = []
     monkeypatch.setattr(BoundedInner, "_check_guarded", spy)
     monkeypatch.setattr(BoundedInner, "_remember", spy_remember)
+    monkeypatch.setattr(BoundedInner, "follow", spy_follow)
     for seed in range(4):
         rng = np.random.default_rng(seed)
         made = np.asfortranarray(rng.standard_normal((40, 600)) + rng.standard_normal((40, 1)), dtype=dtype)
         X = np.asarray(made, dtype=float)
         y = X[:, :5] @ rng.standard_normal(5) + 0.3 * rng.standard_normal(40)
-        result = fit_sbl(made, y, ratio * sbl_lambda_max(made, y), init="unit" if seed % 2 else "null")
+        options = {"init": "unit" if seed % 2 else "null", "extrapolate": seed == 3}
+        # with a callback compiled code is left after each iteration; extrapolation does without it
+        result = fit_sbl(made, y, ratio * sbl_lambda_max(made, y), callback=lambda record: None, **options)
         assert result.converged
     assert len(checked) > 40
     assert min(checked) > 300
+    assert set(compiled) == {1}
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("ratio", [0.3, 0.05, 0.01])
+def test_compiled_iterations_are_those_in_numpy(ratio, positive, monkeypatch):
+    def fits():
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((40, 600)) + rng.standard_normal((40, 1))
+            y = X[:, :5] @ rng.uniform(0.5, 2, 5) + 0.3 * rng.standard_normal(40)
+            lam = ratio * sbl_lambda_max(X, y)
+            yield fit_sbl(X, y, lam, init="unit" if seed % 2 else "null", positive=positive, tol=1e-6)
+
+    blocks = []
+    follow = BoundedInner.follow
+
+    def spy(self, found, **options):
+        steps = follow(self, found, **options)
+        blocks.append(0 if steps is None else len(steps[1].records))
+        return steps
+
+    monkeypatch.setattr(BoundedInner, "follow", spy)
+    compiled = list(fits())
+    assert max(blocks) > 5
+    monkeypatch.setattr(BoundedInner, "follow", lambda self, found, **options: None)
+    for one, other in zip(compiled, fits(), strict=True):
+        assert one.n_iter == other.n_iter
+        assert np.array_equal(one.support, other.support)
+        np.testing.assert_allclose(one.coef, other.coef, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(one.gamma, other.gamma, rtol=1e-8, atol=1e-11)
+        for name, tolerance in (("loss", 1e-8), ("change", 1e-7), ("support", 0), ("iteration", 0), ("singles", 2)):
+            here = [record[name] for record in one.history]
+            np.testing.assert_allclose(here[1:], [record[name] for record in other.history][1:], 0, tolerance)
+        assert max(record["gap"] for record in one.history) < 1e-9
 
 
 # -- descent -----------------------------------------------------------------------------------------
