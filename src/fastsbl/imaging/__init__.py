@@ -11,6 +11,7 @@ from fastsbl.imaging.catalog import (
     read_catalog,
 )
 from fastsbl.imaging.io import ImageData, ImageFormatError, iter_frames, read_image, write_image
+from fastsbl.imaging.localize import locate_sources
 from fastsbl.imaging.metrics import (
     CompletenessPurity,
     SourceMatch,
@@ -58,6 +59,7 @@ __all__ = [
     "group_iou",
     "iou",
     "iter_frames",
+    "locate_sources",
     "make_starfield",
     "match_sources",
     "matched_iou",

@@ -32,10 +32,10 @@ def source_box(one, shape, n_rows, n_columns):  # pragma: no cover - compiled
         right, down = left, up
     else:
         left, right, up, down = shape[8], shape[9], shape[10], shape[11]
-    top = max(0, int(math.ceil(y - up)))
-    bottom = min(n_rows, int(math.floor(y + down)) + 1)
-    first = max(0, int(math.ceil(x - left)))
-    last = min(n_columns, int(math.floor(x + right)) + 1)
+    top = max(0, math.ceil(y - up))
+    bottom = min(n_rows, math.floor(y + down) + 1)
+    first = max(0, math.ceil(x - left))
+    last = min(n_columns, math.floor(x + right) + 1)
     return top, max(top, bottom), first, max(first, last)
 
 
@@ -83,7 +83,7 @@ def fill_stamp(one, shape, coefficients, box, planes):  # pragma: no cover - com
     ox, oy = int(shape[6]), int(shape[7])
     ux = shape[4] + ox * (first - one[0])
     uy = shape[5] + oy * (top - one[1])
-    jx, iy = int(math.floor(ux)), int(math.floor(uy))
+    jx, iy = math.floor(ux), math.floor(uy)
     wx, wy, gx, gy = np.empty(4), np.empty(4), np.empty(4), np.empty(4)
     _cubic(ux - jx, wx)
     _cubic(uy - iy, wy)
@@ -253,11 +253,6 @@ def least_squares(
     size = n * n_par + (1 if with_level else 0)
     tall, wide = 1, 1
     for k in range(n):
-        one = par[k].copy()
-        one[3] = upper[k, 3]
-        one[0] = 0.5 * n_columns
-        one[1] = 0.5 * n_rows
-        top, bottom, first, last = source_box(one, shape, 1 << 30, 1 << 30)
         if shape[0] == 0.0:
             reach_x = shape[12] * (upper[k, 3] if shape[1] != 0.0 else shape[2]) + 1.0
             reach_y = shape[12] * (upper[k, 3] if shape[1] != 0.0 else shape[3]) + 1.0

@@ -115,7 +115,7 @@ def gain_threshold(shape: SourceShape, area: float, false_alarms: float) -> floa
     >>> from fastsbl.imaging import GaussianPSF
     >>> shape = SourceShape.of(GaussianPSF(1.5), (1.0, 2.0))
     >>> round(gain_threshold(shape, 512**2, 0.05), 1)
-    26.3
+    25.6
     """
     low, high = (math.sqrt(sigma**2 + 1.0 / 12.0) for sigma in shape.sigma_range)
     if shape.free and high > low:

@@ -45,6 +45,11 @@ class SourceShape:
         return bool(self.numbers[1])
 
     @property
+    def is_circular(self) -> bool:
+        """Whether one number says the width of every source."""
+        return self.free or (isinstance(self.psf, GaussianPSF) and self.psf.is_circular)
+
+    @property
     def n_par(self) -> int:
         """Parameters of a source."""
         return 4 if self.free else 3

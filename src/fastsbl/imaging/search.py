@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import numpy as np
 
-from fastsbl.imaging._typing import FloatArray, IntArray
+from fastsbl.imaging._typing import BoolArray, FloatArray, IntArray
 from fastsbl.imaging.background import noise_variance_of
 from fastsbl.imaging.detect import ScoreMap
 from fastsbl.imaging.refine import Scene
@@ -37,15 +38,30 @@ class Search:
         Whether the constant is fitted.
     max_sources : int
         Most sources.
+    variance_of : callable, optional
+        Variance of each pixel as a function of the model image (sources and level), for noise that follows the
+        light. The weights are then computed anew in every round.
+    where : ndarray of bool, optional
+        Pixels in which new sources may be placed; everywhere by default.
     """
 
     def __init__(
-        self, scene: Scene, *, threshold: float, learn_noise: bool, with_level: bool, max_sources: int
+        self,
+        scene: Scene,
+        *,
+        threshold: float,
+        learn_noise: bool,
+        with_level: bool,
+        max_sources: int,
+        variance_of: Callable[[FloatArray], FloatArray] | None = None,
+        where: BoolArray | None = None,
     ) -> None:
         self.scene = scene
         self.threshold = threshold
         self.learn_noise = learn_noise
         self.with_level = with_level
+        self.variance_of = variance_of
+        self.where = where
         self.base_weight = scene.weight.copy()
         self.n_valid = int(np.count_nonzero(self.base_weight))
         room = (self.n_valid // 3 - int(with_level)) // scene.shape.n_par
@@ -79,6 +95,13 @@ class Search:
 
     def _update_noise(self, *, final: bool) -> None:
         scene = self.scene
+        if self.variance_of is not None:
+            weight = np.where(self.base_weight > 0, 1.0 / self.variance_of(scene.model()), 0.0)
+            if np.abs(weight - scene.weight).max() > 0.01 * weight.max():
+                self._tested.clear()
+                self._refused.clear()
+                scene.weight = weight
+                self.score = ScoreMap(scene.shape, weight, with_level=self.with_level)
         if self.learn_noise:
             free = self.n_valid - scene.n * scene.shape.n_par - int(self.with_level)
             whole = float(np.vdot(self.base_weight * scene.residual, scene.residual)) / max(free, 1)
@@ -142,6 +165,8 @@ class Search:
         changed = False
         while self.scene.n < self.max_sources:
             gains = self.score.gains(self.scene.residual, 1.0 / self.variance if self.learn_noise else 1.0)
+            if self.where is not None:
+                gains[:, ~self.where] = 0.0
             found = self.score.candidates(gains, _LIBERAL * self.threshold)
             added: list[FloatArray] = []
             for x, y, sigma, gain in found:
@@ -239,7 +264,7 @@ class Search:
         """Refine all sources and the level."""
         scene = self.scene
         for _ in range(sweeps):
-            if scene.n <= 3 * _JOINT:
+            if self.joint_fit:
                 scene.fit(np.arange(scene.n), with_level=self.with_level, max_iter=60, tol=tol)
             else:
                 for core, active in self.chunks():
@@ -248,6 +273,15 @@ class Search:
                 self.fit_level()
         scene.rebuild()
         self.chi2 = self._chi2()
+
+    @property
+    def joint_fit(self) -> bool:
+        """Whether all sources and the level are refined in one problem."""
+        return self.scene.n <= 3 * _JOINT
+
+    def refresh(self, *, final: bool = False) -> None:
+        """Bring the learned noise, the weights and chi-square up to date."""
+        self._update_noise(final=final)
 
     def fit_level(self) -> None:
         """Set the constant to the weighted mean of what the sources leave."""
