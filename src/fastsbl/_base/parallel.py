@@ -109,9 +109,7 @@ if hasattr(os, "register_at_fork"):  # a forked child has the pool's object but 
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def run_in_chunks(
-    task: Callable[[int, int], object], size: int, work: float, ends: IndexArray | None = None
-) -> None:
+def run_in_chunks(task: Callable[[int, int], object], size: int, work: float, ends: IndexArray | None = None) -> None:
     """Call ``task(start, stop)`` over ``range(size)``, on all threads if ``work`` is worth it.
 
     Parameters

@@ -112,20 +112,31 @@ class WorkingSet:
 
     def solve(self, *, tol: float = 1e-14, max_epochs: int = 100_000, positive: bool = False) -> int:
         """Minimise over the columns in hand; epochs used, negative if ``tol`` (of ||y||) was not reached."""
-        return int(
-            _kernels.solve_gram(
-                self._gram,
-                self._target,
-                self._limits,
-                self._theta,
-                self._g,
-                self.size,
-                self._scale,
-                tol,
-                max_epochs,
-                positive,
+        part = np.flatnonzero(np.isfinite(self.limits))
+        if 2 * part.size > self.size:
+            return int(
+                _kernels.solve_gram(
+                    self._gram,
+                    self._target,
+                    self._limits,
+                    self._theta,
+                    self._g,
+                    self.size,
+                    self._scale,
+                    tol,
+                    max_epochs,
+                    positive,
+                )
             )
-        )
+        # most are idle: solve on the others alone
+        gram, theta, g = self.gram[np.ix_(part, part)], self.theta[part], np.empty(part.size)
+        limits, target = self.limits[part], self._target[part]
+        epochs = _kernels.solve_gram(gram, target, limits, theta, g, part.size, self._scale, tol, max_epochs, positive)
+        self.theta[:] = 0.0
+        self.theta[part] = theta
+        used = part[theta != 0.0]
+        self.g[:] = self._target[: self.size] - self.theta[used] @ self.gram[used]
+        return int(epochs)
 
     def support(self) -> IndexArray:
         """Positions with a nonzero coefficient."""
