@@ -581,12 +581,13 @@ def test_batch_equals_separate_fits(jobs, storage):
         assert result.coef.shape == (n,)
 
 
-def test_batch_in_several_chunks(monkeypatch):
-    from fastsbl.sbl import many
+def test_batch_with_few_fits_at_work(monkeypatch):
+    from fastsbl.sbl import together
 
     X, Y = make_problem(24, targets=7)
     whole = fit_sbl_batch(X, Y, 0.1, n_jobs=1)
-    monkeypatch.setattr(many, "_PRODUCTS_BYTES", 16 * n * 3)
+    monkeypatch.setattr(together, "_MOST_FITS", 3)
+    monkeypatch.setattr(together, "_MOST_VECTORS", 2)
     for a, b in zip(fit_sbl_batch(X, Y, 0.1, n_jobs=2), whole, strict=True):
         np.testing.assert_allclose(a.coef, b.coef, atol=1e-8)
 

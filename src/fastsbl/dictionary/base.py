@@ -6,6 +6,7 @@ import copy
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -124,6 +125,7 @@ class Dictionary(ABC):
         self._counter = PassCounter()
         self._norms = _Norms()
         self._gram_cache = GramCache(gram_cache_bytes)
+        self._reader: Callable[[Array], Array] | None = None
 
     # -- what it is ---------------------------------------------------------------------------
     @property
@@ -176,6 +178,16 @@ class Dictionary(ABC):
         view._counter = PassCounter(self._counter)
         return view
 
+    def read_by(self, reader: Callable[[Array], Array]) -> Self:
+        """Return a view that counts its own passes and lets ``reader(R)`` make its whole products ``Phi^H R``.
+
+        The reader may wait and answer several views with one read, which is what is counted here.
+        """
+        view = copy.copy(self)
+        view._counter = PassCounter()
+        view._reader = reader
+        return view
+
     def __repr__(self) -> str:
         """Storage kind, shape, precision and passes so far."""
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, passes={self.passes:.2f})"
@@ -213,7 +225,7 @@ class Dictionary(ABC):
             raise ValueError(f"R must have {self.n_samples} rows, as the dictionary has, got shape {R.shape}")
         if index is None:
             self._counter.add(1.0)
-            return self._correlate(R)
+            return self._correlate(R) if self._reader is None else self._reader(R)
         index = self._check_index(index)
         self._counter.add(self._share(index))
         return self._correlate_some(R, index)

@@ -2,7 +2,17 @@
 
 from fastsbl.sbl.evidence import loss, sbl_lambda_max
 from fastsbl.sbl.fit import fit_sbl
-from fastsbl.sbl.many import fit_sbl_batch, sbl_path
+from fastsbl.sbl.many import fit_sbl_batch, sbl_path, sbl_path_batch
 from fastsbl.sbl.result import Certificate, Posterior, SBLResult
 
-__all__ = ["Certificate", "Posterior", "SBLResult", "fit_sbl", "fit_sbl_batch", "loss", "sbl_lambda_max", "sbl_path"]
+__all__ = [
+    "Certificate",
+    "Posterior",
+    "SBLResult",
+    "fit_sbl",
+    "fit_sbl_batch",
+    "loss",
+    "sbl_lambda_max",
+    "sbl_path",
+    "sbl_path_batch",
+]
