@@ -22,6 +22,7 @@ from fastsbl._base.warnings import ConditioningWarning, ConvergenceWarning
 from fastsbl.dictionary import Dictionary
 from fastsbl.lasso.block import solve_blocks
 from fastsbl.lasso.solve import SOLVERS
+from fastsbl.sbl.blocks import BoundedBlocks
 from fastsbl.sbl.bounded import BoundedInner
 from fastsbl.sbl.evidence import largest_variance, loss_of
 from fastsbl.sbl.exact import ExactInner
@@ -302,6 +303,8 @@ def make_inner(start: Start, y: Array, settings: Settings) -> Inner:
             raise ValueError("solver='cd' takes real data, one target and no groups; use solver='working-set'")
         if problem.groups is not None and settings.solver == "cvxpy":
             raise ValueError("solver='cvxpy' takes no groups; use solver='working-set'")
+        if settings.solver == "working-set" and settings.bounds:
+            return BoundedBlocks(problem, y, settings.rules, settings.inner_tol, _MOST_EPOCHS)
         if settings.solver == "working-set":
             solver = solve_blocks
     return ExactInner(problem, y, settings.rules, solver, settings.inner_tol, _MOST_EPOCHS)
