@@ -17,7 +17,8 @@ from fastsbl.screening.rules import Rule
 __all__ = ["BlockWorkingSet", "solve_blocks"]
 
 _FIRST = 32
-_ANDERSON = 5
+_EPOCHS = 4  # of coordinate descent between two Newton steps
+_LEAST_DAMPING = 1e-8
 
 
 class BlockWorkingSet:
@@ -40,6 +41,7 @@ class BlockWorkingSet:
         self.theta: Array = self.target.copy()
         self.limits: FloatArray = np.zeros(0)
         self.steepest: FloatArray = np.zeros(0)
+        self._damping = 1e-3
 
     def add(self, blocks: IndexArray, coef: Array) -> None:
         """Take in blocks that are not yet here, with their rows of ``coef``."""
@@ -84,47 +86,76 @@ class BlockWorkingSet:
         return -0.5 * float(np.vdot(theta, self.target + g).real) + self.penalty(theta)
 
     def solve(self, tol: float, max_epochs: int) -> int:
-        """Block coordinate descent with Anderson extrapolation until no block moves by ``tol * ||Y||``."""
+        """Block coordinate descent, with Newton steps while it stays on one support.
+
+        Ends once no block moves by more than ``tol * ||Y||`` in an epoch.
+        """
         stop = tol * float(np.linalg.norm(self.Y))
         epochs = 0
-        kept: list[Array] = []
+        support = np.zeros(0, dtype=np.intp)
         while epochs < max_epochs:
             g = self.target - self.gram @ self.theta
+            most = min(_EPOCHS, max_epochs - epochs)
             done = int(
-                _kernels.block_gram_epochs(self.gram, self.limits, self.starts, self.steepest, self.theta, g, 2, stop)
+                _kernels.block_gram_epochs(
+                    self.gram, self.limits, self.starts, self.steepest, self.theta, g, most, stop
+                )
             )
             epochs += done
-            if done < 2:
+            if done < most:
                 break
-            kept.append(self.theta.copy())
-            if len(kept) > _ANDERSON:
-                trial = _extrapolate(kept)
-                if trial is not None and self.objective(trial) < self.objective(self.theta):
-                    self.theta = np.ascontiguousarray(trial)
-                kept = []
+            before, support = support, np.flatnonzero(self.lengths(self.theta))
+            if np.array_equal(before, support):
+                self._newton(support)
         return epochs
+
+    def _newton(self, blocks: IndexArray) -> None:
+        """One damped Newton step on blocks that are not zero; the damping follows what succeeds.
+
+        The Hessian is ``G + D`` for every column of theta, less one rank for each block (a norm has no curvature
+        along its argument), so that matrices of the size of the support are all it takes, whatever the number of
+        targets. Damping takes off less of these ranks. With none taken off, the step minimises a function that lies
+        above the objective and touches it here, and cannot fail.
+        """
+        if blocks.size == 0:
+            return
+        at = np.concatenate([np.arange(self.starts[k], self.starts[k + 1]) for k in blocks])
+        sizes = self.starts[blocks + 1] - self.starts[blocks]
+        starts = np.cumsum(sizes) - sizes
+        of = np.repeat(np.arange(blocks.size), sizes)
+        before, value = self.theta, self.objective(self.theta)
+        theta, limits = before[at], self.limits[blocks]
+        lengths = self.lengths(before)[blocks]
+        slope = (limits / lengths)[of]
+        downhill = self.target[at] - self.gram[np.ix_(at, at)] @ theta - slope[:, None] * theta
+        inverse = np.linalg.inv(self.gram[np.ix_(at, at)] + np.diag(slope + 1e-14 * self.steepest.max()))
+        plain = inverse @ downhill
+        overlaps = np.add.reduceat((inverse * (theta.conj() @ theta.T)).real, starts, axis=0)
+        overlaps = np.add.reduceat(overlaps, starts, axis=1)
+        along = np.add.reduceat(np.einsum("ij,ij->i", theta.conj(), plain).real, starts)
+        rank = np.sqrt(limits / lengths**3)
+
+        def lowers(fresh: Array) -> bool:
+            """Move there, with blocks that would turn round put to zero; whether the objective is lower."""
+            turned = np.add.reduceat(np.einsum("ij,ij->i", theta.conj(), fresh).real, starts) <= 0
+            self.theta = before.copy()
+            self.theta[at] = np.where(turned[of][:, None], 0.0, fresh)
+            return self.objective(self.theta) < value
+
+        while self._damping < 1.0:
+            taken = (1.0 - self._damping) * rank
+            bend = rank * np.linalg.solve(np.eye(rank.size) - rank[:, None] * overlaps * taken, taken * along)
+            if lowers(theta + plain + inverse @ (bend[of][:, None] * theta)):
+                self._damping = max(0.1 * self._damping, _LEAST_DAMPING)
+                return
+            self._damping *= 10.0
+        self._damping = 0.1
+        if not lowers(theta + plain):
+            self.theta = before
 
     def residual(self) -> Array:
         """``Y - Phi Theta``."""
         return np.asarray(self.Y - self.columns @ self.theta)
-
-
-def _extrapolate(kept: list[Array]) -> Array | None:
-    """Anderson's combination of the last iterates, or None where it is not defined."""
-    stack = np.stack([theta.ravel() for theta in kept])
-    moves = np.diff(stack, axis=0)
-    inner = (moves.conj() @ moves.T).real
-    scale = float(np.trace(inner))
-    if scale == 0.0:
-        return None
-    try:
-        weights = np.linalg.solve(inner + 1e-12 * scale * np.eye(inner.shape[0]), np.ones(inner.shape[0]))
-    except np.linalg.LinAlgError:
-        return None
-    weights /= weights.sum()
-    trial = (weights @ stack[1:]).reshape(kept[0].shape)
-    trial[np.all(kept[-1] == 0, axis=1)] = 0.0
-    return np.asarray(trial) if np.isfinite(trial).all() else None
 
 
 def solve_blocks(
