@@ -8,7 +8,7 @@ from fastsbl.dictionary import as_dictionary
 from fastsbl.lasso import lambda_max, solve_weighted_lasso
 from fastsbl.lasso.block import BlockWorkingSet
 from fastsbl.sbl import fit_sbl, sbl_lambda_max
-from fastsbl.sbl.guarded import GuardedBlocks, _Look
+from fastsbl.sbl.blocks import BoundedBlocks, _Look
 from fastsbl.sbl.model import SupportModel
 from fastsbl.sbl.outer import Start
 
@@ -60,7 +60,7 @@ def test_bounds_hold_wherever_the_iteration_goes_next(kind):
     lam = 0.05 * sbl_lambda_max(X, y)
     phi = as_dictionary(X)
     start = Start(phi, check_target(y, phi.n_samples), False, groups=labels)
-    inner = GuardedBlocks(start.problem, y, (), 1e-10, 100_000)
+    inner = BoundedBlocks(start.problem, y, (), 1e-10, 100_000)
     inner.begin(lam)
     found = inner.first(start.norms / np.sqrt(lam))
     for _ in range(12):
