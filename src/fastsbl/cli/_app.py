@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import signal
 import sys
 import traceback
@@ -22,7 +23,7 @@ from fastsbl.cli._console import plain
 
 __all__ = ["COMMANDS", "run"]
 
-COMMANDS = ("fit", "predict")
+COMMANDS = ("fit", "predict", "locate", "info")
 
 _EXPECTED = (ValueError, TypeError, OSError, EOFError, MemoryError)
 
@@ -58,8 +59,13 @@ def run(argv: Sequence[str]) -> int:
     """Run one command and turn whatever happens into an exit code and at most one sentence."""
     debug = "--debug" in argv
     try:
-        with _warnings_as_notes(), _terminated_as_interrupt():
-            code = group.main(args=list(argv), prog_name="fastsbl", standalone_mode=False)
+        with (
+            _warnings_as_notes(),
+            _terminated_as_interrupt(),
+            group.make_context("fastsbl", list(argv)) as context,
+        ):
+            context.meta["fastsbl.command"] = shlex.join(["fastsbl", *argv])
+            code = group.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2
@@ -71,6 +77,8 @@ def run(argv: Sequence[str]) -> int:
         else:
             _complain(plain(error.format_message()))
         return error.exit_code
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("fastsbl: stopped before the end; no half-written file is left\n")
         return 130

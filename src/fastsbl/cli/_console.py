@@ -15,7 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
-__all__ = ["Session", "as_plain_data", "plain", "subcommand"]
+__all__ = ["Session", "as_plain_data", "command_line", "plain", "subcommand"]
 
 Advance = Callable[[str], None]
 
@@ -29,6 +29,12 @@ def plain(text: object) -> str:
     red\x1b[31m
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+
+
+def command_line() -> str:
+    """Return what the user typed, ready to be typed again."""
+    context = click.get_current_context()
+    return str(context.find_root().meta.get("fastsbl.command", context.command_path))
 
 
 def as_plain_data(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastsbl.imaging._checks import optional_import
+from fastsbl.imaging._files import is_compressed
 
 logger = logging.getLogger(__name__)
 
@@ -77,11 +78,15 @@ def open_image(path: Path, hdu: int | str | None) -> OpenImage:
     Two-dimensional data come first, cubes second; axes of length one are dropped.
     """
     fits = optional_import("astropy.io.fits", "Reading FITS")
-    with _quiet():
+    with _quiet(), ExitStack() as on_error:
+        source: Any = path
+        if not is_compressed(path):  # astropy leaves a file open that it complains about
+            source = on_error.enter_context(path.open("rb"))
         try:
-            hdus = fits.open(path, memmap=False)
+            hdus = fits.open(source, memmap=False)
         except Warning as warning:
             raise OSError(str(warning)) from warning
+        on_error.pop_all()
         try:
             chosen, data = _choose(path, hdus, hdu)
             wcs = celestial_wcs(chosen.header)

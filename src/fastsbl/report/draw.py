@@ -188,7 +188,7 @@ def draw_panels(figure: described.ImageGrid, panels: Sequence[described.ImagePan
         columns = min(figure.columns, len(panels))
         rows = -(-len(panels) // columns)
         shape = panels[0].image.shape
-        width = min(2.2 * columns + 0.2, 9.0) if columns > 1 else 4.2
+        width = min(3.1 * columns, 9.0) if columns > 1 else 4.2
         cell = width / columns
         texts = 0.28 * max(bool(p.title) for p in panels) + 0.28 * max(bool(p.note) for p in panels)
         legend = 0.35 if any(p.marks for p in panels) else 0.05
@@ -242,12 +242,19 @@ def add_marks(ax: Axes, marks: described.Marks) -> Any:
         for x, y in zip(marks.x, marks.y, strict=True):
             ax.add_patch(Rectangle((x - half, y - half), marks.size, marks.size, fill=False, ec=FOUND, lw=1.2))
         return Rectangle((0, 0), 1, 1, fill=False, ec=FOUND, lw=1.2)
+    many = marks.x.size > 40
     options: dict[str, dict[str, Any]] = {
-        "truth": {"marker": "+", "color": TRUTH, "markersize": 8, "mew": 1.6},
-        "found": {"marker": "o", "color": FOUND, "markersize": 9, "mew": 1.4, "fillstyle": "none"},
+        "truth": {"marker": "+", "color": TRUTH, "markersize": 5 if many else 8, "mew": 1.0 if many else 1.6},
+        "found": {"marker": "o", "color": FOUND, "markersize": 5 if many else 9, "mew": 1.0 if many else 1.4},
         "point": {"marker": ".", "color": SERIES[0], "markersize": 4, "mew": 0},
     }
-    return ax.plot(marks.x, marks.y, linestyle="none", **options[marks.style])[0]
+    return ax.plot(
+        marks.x,
+        marks.y,
+        linestyle="none",
+        fillstyle="full" if marks.style == "point" else "none",
+        **options[marks.style],
+    )[0]
 
 
 def _strip(figure: described.BarStrip) -> Figure:
