@@ -153,9 +153,9 @@ def test_real_frames(fastsbl, tmp_path):
     assert outcome.code == 0, outcome.err
     assert [one["frame"] for one in outcome.data["images"]] == [3, 4]
     assert all(20 < one["sources"] < 60 for one in outcome.data["images"])
-    outcome = fastsbl("locate", IMAGES / "sep_image.fits.gz", "--background", "map", "--out", "sep.fits", "--max-sources", "20", "--json")
+    outcome = fastsbl("locate", IMAGES / "sep_image.fits.gz", "--background", "map", "--out", "sep.fits", "--json")
     assert outcome.code == 0, outcome.err
-    assert outcome.data["sources"] == 20
+    assert outcome.data["sources"] > 50
 
 
 def test_info(fastsbl):
