@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["Search"]
 
 _JOINT = 8  # scenes of at most so many sources are always refined whole, with the level
+_WHOLE = 60  # scenes of at most so many sources are polished whole, with the level
 _CROWD = 10  # most sources that move in one attempt of a larger scene
 _REACH = 1.75  # sources closer than this times the sum of their widths are refined together
 _LIBERAL = 0.5  # share of the threshold from which a place on the pixel grid is tried off the grid
@@ -277,7 +278,7 @@ class Search:
     @property
     def joint_fit(self) -> bool:
         """Whether all sources and the level are refined in one problem."""
-        return self.scene.n <= 3 * _JOINT
+        return self.scene.n <= _WHOLE
 
     def refresh(self, *, final: bool = False) -> None:
         """Bring the learned noise, the weights and chi-square up to date."""
@@ -289,7 +290,7 @@ class Search:
         if self.with_level and total > 0:
             self.scene.set_level(self.scene.level + float(np.vdot(self.scene.weight, self.scene.residual)) / total)
 
-    def chunks(self, size: int = 12) -> list[tuple[IntArray, IntArray]]:
+    def chunks(self, size: int = 20) -> list[tuple[IntArray, IntArray]]:
         """Neighbourhoods: (core sources, core and all that overlap with them); every source is in one core."""
         par = self.scene.par
         left = np.ones(par.shape[0], dtype=np.bool_)
