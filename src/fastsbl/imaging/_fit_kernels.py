@@ -356,3 +356,79 @@ def least_squares(
                 for q in range(size):
                     covariance[p, q] = 0.0 if held[p] or held[q] else step[q]
     return cost, level, iterations, done, found
+
+
+@njit(cache=True, nogil=True)
+def projected_scores(
+    residual, weight, par, n_par, candidates, shape, coefficients, score, power, share
+):  # pragma: no cover - compiled
+    """Score and power of candidate sources of unit flux once the sources of `par` may move to first order.
+
+    score[c] = phi_c' W r and power[c] = phi_c' W phi_c, both after projecting the candidate off the tangents of `par`
+    in the metric W; share[c] is what the projection left of the power.
+    """
+    n, m = par.shape[0], candidates.shape[0]
+    n_rows, n_columns = weight.shape
+    size = n * n_par
+    order = (1, 2, 0, 3)
+    planes = np.zeros((size, n_rows, n_columns))
+    boxes = np.zeros((n, 4), dtype=np.int64)
+    vector = np.zeros(size)
+    for k in range(n):
+        box = source_box(par[k], shape, n_rows, n_columns)
+        top, bottom, first, last = box
+        for e in range(4):
+            boxes[k, e] = box[e]
+        stamp = np.empty((4, bottom - top, last - first))
+        fill_stamp(par[k], shape, coefficients, box, stamp)
+        for a in range(n_par):
+            p = k * n_par + a
+            for i in range(bottom - top):
+                for j in range(last - first):
+                    planes[p, top + i, first + j] = stamp[order[a], i, j]
+                    vector[p] += stamp[order[a], i, j] * weight[top + i, first + j] * residual[top + i, first + j]
+    matrix = np.zeros((size, size))
+    weighted = np.empty(n_columns)
+    for k in range(n):
+        for i in range(boxes[k, 0], boxes[k, 1]):
+            first, last = boxes[k, 2], boxes[k, 3]
+            for a in range(n_par):
+                p = k * n_par + a
+                for j in range(first, last):
+                    weighted[j] = planes[p, i, j] * weight[i, j]
+                for q in range(p + 1):
+                    o = q // n_par
+                    if i < boxes[o, 0] or i >= boxes[o, 1]:
+                        continue
+                    low, high = max(first, boxes[o, 2]), min(last, boxes[o, 3])
+                    if low < high:
+                        matrix[p, q] += _dot(weighted[low:high], planes[q, i, low:high], high - low)
+    for p in range(size):
+        matrix[p, p] = matrix[p, p] * (1.0 + 1e-9) + 1e-300
+    fine = factorise(matrix, size) if size > 0 else True
+    if fine and size > 0:
+        _substitute(matrix, size, vector)
+    for c in range(m):
+        box = source_box(candidates[c], shape, n_rows, n_columns)
+        top, bottom, first, last = box
+        stamp = np.empty((4, bottom - top, last - first))
+        fill_stamp(candidates[c], shape, coefficients, box, stamp)
+        whole, found = 0.0, 0.0
+        cross = np.zeros(size)
+        for i in range(bottom - top):
+            for j in range(last - first):
+                value = stamp[0, i, j] * weight[top + i, first + j]
+                weighted[j] = value
+                whole += value * stamp[0, i, j]
+                found += value * residual[top + i, first + j]
+            for p in range(size):
+                cross[p] += _dot(weighted, planes[p, top + i, first:last], last - first)
+        left = whole
+        if fine:
+            for p in range(size):
+                found -= cross[p] * vector[p]
+            for p in range(size):  # forward substitution: left = whole - |L^-1 cross|^2
+                cross[p] = (cross[p] - _dot(matrix[p], cross, p)) / matrix[p, p]
+                left -= cross[p] * cross[p]
+        score[c], power[c] = found, max(left, 0.0)
+        share[c] = left / whole if whole > 0.0 else 0.0

@@ -215,6 +215,31 @@ class Scene:
         bottom = min(height, int(np.max(par[:, 1] + down)) + 2)
         return slice(top, max(bottom, top + 1)), slice(first, max(last, first + 1))
 
+    def scores(self, candidates: FloatArray, moving: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Score and power of unit-flux candidates to first order, with some sources free to give way.
+
+        The gain in chi-square of a candidate is about score^2 / power, where the score is positive; for a source of
+        flux f that is there already, leaving it out would cost about f^2 power.
+        """
+        par = np.ascontiguousarray(self.par[moving])
+        rows, columns = self.window(np.vstack([candidates, par]))
+        corner = np.array([columns.start, rows.start, 0.0, 0.0])
+        score, power, share = (np.empty(candidates.shape[0]) for _ in range(3))
+        kernels.projected_scores(
+            np.ascontiguousarray(self.residual[rows, columns]),
+            np.ascontiguousarray(self.weight[rows, columns]),
+            par - corner,
+            self.shape.n_par,
+            candidates - corner,
+            self.shape.numbers,
+            self.shape.coefficients,
+            score,
+            power,
+            share,
+        )
+        power[share < 1e-6] = 0.0
+        return score, power
+
     def fit(
         self,
         active: IntArray,

@@ -21,6 +21,9 @@ _WHOLE = 60  # scenes of at most so many sources are polished whole, with the le
 _CROWD = 10  # most sources that move in one attempt of a larger scene
 _REACH = 1.75  # sources closer than this times the sum of their widths are refined together
 _LIBERAL = 0.5  # share of the threshold from which a place on the pixel grid is tried off the grid
+_HOPEFUL = 0.3  # share of the threshold that a split must promise to first order to be tried
+_DOUBTFUL = 4.0  # thresholds that leaving out a source must cost to first order for it to be beyond doubt
+_NEIGHBOURS = 3  # that give way in first-order estimates
 _ROUNDS = 40
 
 
@@ -220,24 +223,46 @@ class Search:
 
     def _split_one(self, k: int) -> bool:
         x, y, flux, sigma = self.scene.par[k]
-        for angle in np.arange(4) * (np.pi / 4):
-            dx, dy = 0.7 * sigma * np.cos(angle), 0.7 * sigma * np.sin(angle)
+        angles = np.arange(8) * (np.pi / 4)
+        beside = np.repeat(self.scene.par[k : k + 1], 8, axis=0)
+        beside[:, 0] += sigma * np.cos(angles)
+        beside[:, 1] += sigma * np.sin(angles)
+        score, power = self.scene.scores(beside, self._nearest(k, include=True))
+        gain = np.where(score > 0, score**2, 0.0) / np.where(power > 0, power, np.inf)
+        gain = np.maximum(gain[:4], gain[4:])  # opposite directions start from the same pair
+        for direction in np.argsort(-gain)[:2]:
+            if gain[direction] < _HOPEFUL * self.threshold:
+                break
+            dx, dy = 0.7 * sigma * np.cos(angles[direction]), 0.7 * sigma * np.sin(angles[direction])
             width = max(0.85 * sigma, self.scene.shape.sigma_range[0])
             rows = np.array([[x - dx, y - dy, flux / 2, width], [x + dx, y + dy, flux / 2, width]])
             if self.attempt(np.array([k]), rows):
                 return True
         return False
 
+    def _nearest(self, k: int, *, include: bool) -> IntArray:
+        """A source's nearest neighbours among those that overlap with it, with or without the source itself."""
+        par = self.scene.par
+        relative = np.hypot(par[:, 0] - par[k, 0], par[:, 1] - par[k, 1]) / (par[:, 3] + par[k, 3])
+        near = np.flatnonzero(relative <= _REACH)
+        near = near[np.argsort(relative[near], kind="stable")[: _NEIGHBOURS + 1]]
+        return near if include else near[near != k]
+
     def _drop(self) -> bool:
         changed = False
         scene = self.scene
         k = scene.n - 1
         while k >= 0:
-            if self._fresh(1, k) and (self._drop_one(k) or self._merge_one(k)):
+            if self._fresh(1, k) and self._doubtful(k) and (self._drop_one(k) or self._merge_one(k)):
                 changed = True
                 k = min(k, scene.n)
             k -= 1
         return changed
+
+    def _doubtful(self, k: int) -> bool:
+        """Whether the image might do without this source: to first order, its neighbours making up for it."""
+        _, power = self.scene.scores(self.scene.par[k : k + 1], self._nearest(k, include=False))
+        return bool(self.scene.par[k, 2] ** 2 * power[0] < _DOUBTFUL * self.threshold)
 
     def _drop_one(self, k: int) -> bool:
         return self.attempt(np.array([k]), np.empty((0, 4)))
