@@ -2,14 +2,15 @@
 
 The problems of `screening_safety.py` (correlated, low-rank and nearly equal columns, norms spread 100x, targets along a
 column, float32 and float64), noise variances from 1e-4 to 1.2 times the largest useful one, both starts, both signs
-and positive. Each is fitted twice: as usual, and with every weight and product computed in full
-(``bounds=False, screening=None``). The answers are judged by dense linear algebra, from gamma alone:
+and positive. Each is fitted three times: as usual; with every weight and product computed in full
+(``bounds=False, screening=None``); and in a batch with two other targets. The answers are judged by dense linear
+algebra, from gamma alone:
 
 - descent: the objective, recomputed, is what the fit says, and no iteration raised it;
 - fixed point: no feature outside exceeds its price, if the fit says that it has converged;
-- same: both fits went through the same objective values. Left out of this one are problems with copies of columns,
-  where the inner answer is not unique, and first penalties below 1e-4 of the largest useful one, where it is decided by
-  digits that the duality gap does not see.
+- same, batch: all fits went through the same objective values. Left out of this one are problems with copies of
+  columns, where the inner answer is not unique, and first penalties below 1e-4 of the largest useful one, where it is
+  decided by digits that the duality gap does not see.
 
 What a fit itself reports as unsolved, the duality gap of its inner problems over lam, is allowed for.
 
@@ -28,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from fastsbl._base.warnings import ConditioningWarning, ConvergenceWarning
-from fastsbl.sbl import fit_sbl
+from fastsbl.sbl import fit_sbl, fit_sbl_batch
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
 problems = importlib.import_module("screening_problems")
@@ -62,7 +63,11 @@ def exact_state(X, y, gamma, lam, positive):
     X = X.astype(np.float64)
     S = lam * np.eye(X.shape[0]) + (X * gamma) @ X.T
     solved = np.linalg.solve(S, y)
-    value = float(np.linalg.slogdet(S)[1] + y @ solved)
+    scaled = X[:, gamma > 0] * np.sqrt(gamma[gamma > 0])
+    stacked = np.vstack([scaled, np.sqrt(lam) * np.eye(scaled.shape[1])])  # y'S^-1 y by least squares
+    target = np.concatenate([y, np.zeros(scaled.shape[1])])
+    error = target - stacked @ np.linalg.lstsq(stacked, target, rcond=None)[0]
+    value = float(np.linalg.slogdet(S)[1] + error @ error / lam)
     products = X.T @ solved
     weights = np.sqrt(np.maximum(np.einsum("ij,ij->j", X, np.linalg.solve(S, X)), 0.0))
     ratio = (products if positive else np.abs(products)) / np.where(weights > 0, weights, 1.0)
@@ -70,11 +75,19 @@ def exact_state(X, y, gamma, lam, positive):
 
 
 def fit(X, y, lam, options):
-    """The fit, and whether it warned that it had not converged."""
+    """The fit; whether it converged is in the result."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConditioningWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         return fit_sbl(X, y, lam, **options)
+
+
+def batch(X, Y, lam, options):
+    """Fits of several targets at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConditioningWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return fit_sbl_batch(X, Y, lam, **options)
 
 
 def examine(seed):
@@ -93,11 +106,14 @@ def examine(seed):
     if found.converged and outside > 1.0 + TOL + 1e-5:
         wrong.append("fixed point")
     full = fit(X, y, lam, {**options, "bounds": False, "screening": None})
-    plain = np.array([record["loss"] for record in full.history])
-    common = min(path.size, plain.size)
+    others = [np.roll(y, 1), y + np.abs(y).max() * np.sign(np.roll(y, 2))]
+    together = batch(X, np.column_stack([*others, y]), [lam, 2 * lam, lam], options)[2]
     visible = options["init"] == "null" or lam > 1e-4 * np.abs(X.T.astype(np.float64) @ y).max()
-    if visible and not copies and np.any(np.abs(path[:common] - plain[:common]) > 100 * rounding):
-        wrong.append("same")
+    for name, other in (("same", full), ("batch", together)):
+        values = np.array([record["loss"] for record in other.history])
+        common = min(path.size, values.size)
+        if visible and not copies and np.any(np.abs(path[:common] - values[:common]) > 100 * rounding):
+            wrong.append(name)
     if not found.converged:
         wrong.append("(not converged)")
     return wrong
