@@ -67,7 +67,9 @@ class BagOfWords(Bunch):
         return f"BagOfWords({documents:,} documents x {words:,} words, {self.counts.nnz:,} nonzeros)"
 
 
-def fetch_bag_of_words(name_or_path: PathLike, data_home: PathLike | None = None) -> BagOfWords:
+def fetch_bag_of_words(
+    name_or_path: PathLike, data_home: PathLike | None = None, *, download_if_missing: bool = True
+) -> BagOfWords:
     r"""Load a corpus stored in the UCI bag-of-words layout.
 
     The layout is three header lines (numbers of documents, words and entries) and then one line ``document
@@ -86,6 +88,8 @@ def fetch_bag_of_words(name_or_path: PathLike, data_home: PathLike | None = None
         NAME subfolder of each.
     data_home : str or path, optional
         A folder of your own to look in first; downloads go there.
+    download_if_missing : bool, default=True
+        Whether to download a corpus that is not there; otherwise that is a FileNotFoundError.
 
     Returns
     -------
@@ -115,7 +119,7 @@ def fetch_bag_of_words(name_or_path: PathLike, data_home: PathLike | None = None
     >>> corpus.vocabulary.tolist()
     ['lambda', 'gamma', 'theta']
     """
-    docword = _locate(name_or_path, data_home)
+    docword = _locate(name_or_path, data_home, download_if_missing)
     counts = _read_cached(docword)
     vocabulary = _find_vocabulary(docword)
     if vocabulary is None:
@@ -127,7 +131,7 @@ def fetch_bag_of_words(name_or_path: PathLike, data_home: PathLike | None = None
     return BagOfWords(counts, read_vocabulary(vocabulary, counts.shape[1]))
 
 
-def _locate(name_or_path: PathLike, data_home: PathLike | None) -> Path:
+def _locate(name_or_path: PathLike, data_home: PathLike | None, download_if_missing: bool) -> Path:
     name = os.fspath(name_or_path)
     if name not in NAMES:
         path = Path(name).expanduser()
@@ -140,12 +144,13 @@ def _locate(name_or_path: PathLike, data_home: PathLike | None) -> Path:
             raise ValueError(f"name_or_path: expected {known} or the path of a docword file, got {name!r}")
         raise FileNotFoundError(f"name_or_path: there is no file {path}")
     folders = search_folders(data_home, dict.fromkeys(("bag_of_words", "nytimes", name)))
-    return find_file(folders, _with_and_without_gz(f"docword.{name}.txt")) or _download(name, data_home, folders)
+    found = find_file(folders, _with_and_without_gz(f"docword.{name}.txt"))
+    return found or _download(name, data_home, folders, allowed=download_if_missing)
 
 
-def _download(name: str, data_home: PathLike | None, folders: list[Path]) -> Path:
-    reason = "this corpus is not offered for download"
-    if name in DOWNLOADABLE:
+def _download(name: str, data_home: PathLike | None, folders: list[Path], *, allowed: bool) -> Path:
+    reason = "this corpus is not offered for download" if allowed else "not asked for (download_if_missing=False)"
+    if name in DOWNLOADABLE and allowed:
         folder = download_folder(data_home, "bag_of_words")
         try:
             for file, check in (

@@ -17,13 +17,13 @@ __all__ = ["Dictionary", "PassCounter"]
 
 
 class PassCounter:
-    """Counts reads of the dictionary, as fractions of one whole pass, and what screening took; tells its parent too."""
+    """Counts reads of the dictionary, as fractions of one whole pass, and time by purpose; tells its parent too."""
 
     def __init__(self, parent: PassCounter | None = None) -> None:
         self._lock = threading.Lock()
         self._parent = parent
         self.value = 0.0
-        self.screening_seconds = 0.0
+        self.seconds: dict[str, float] = {}
 
     def add(self, share: float) -> None:
         """Count ``share`` of a whole pass."""
@@ -32,12 +32,12 @@ class PassCounter:
         if self._parent is not None:
             self._parent.add(share)
 
-    def add_screening(self, seconds: float) -> None:
-        """Count time that a screening test took."""
+    def add_seconds(self, purpose: str, seconds: float) -> None:
+        """Count time spent for a purpose."""
         with self._lock:
-            self.screening_seconds += seconds
+            self.seconds[purpose] = self.seconds.get(purpose, 0.0) + seconds
         if self._parent is not None:
-            self._parent.add_screening(seconds)
+            self._parent.add_seconds(purpose, seconds)
 
     def __reduce__(self) -> tuple[type[PassCounter], tuple[()]]:
         """Pickle as a fresh counter: locks do not travel."""
@@ -158,14 +158,16 @@ class Dictionary(ABC):
         """Reads of Phi so far, as fractions of one whole pass."""
         return self._counter.value
 
-    @property
-    def screening_seconds(self) -> float:
-        """Time that screening tests on this dictionary have taken so far."""
-        return self._counter.screening_seconds
+    def seconds_in(self, purpose: str) -> float:
+        """Processor time spent so far on "screening" (tests) or on "solving" (inner problems, tests included).
 
-    def add_screening_seconds(self, seconds: float) -> None:
-        """Count time that a screening test took."""
-        self._counter.add_screening(seconds)
+        It is counted in the threads that ask, not in those that help them read.
+        """
+        return self._counter.seconds.get(purpose, 0.0)
+
+    def note_seconds(self, purpose: str, seconds: float) -> None:
+        """Count processor time spent for a purpose."""
+        self._counter.add_seconds(purpose, seconds)
 
     @property
     def gram_cache_bytes(self) -> int:

@@ -17,7 +17,9 @@ from fastsbl.screening.rules import Rule
 __all__ = ["solve_cyclic"]
 
 _EPOCHS = 10
+_FIRST_EPOCHS = 2  # before the first look at coefficients, if tests could remove many columns then; then twice as many
 _MOST_BYTES = 2**32
+_FEW = 0.1  # with fewer columns left than this share, ten sweeps cost less than the reads of a static test
 
 
 class _Columns:
@@ -76,13 +78,19 @@ def solve_cyclic(
     tol: float,
     max_iter: int,
 ) -> Answer:
-    """Sweep all surviving columns in turn; every ten epochs look at the gap and screen again."""
+    """Sweep all surviving columns in turn; every few epochs look at the gap and screen again.
+
+    Rules that read the target run where those that read only coefficients, which are known, leave much to sweep.
+    """
     clock = time.perf_counter()
     phi = problem.dictionary
     alive = np.flatnonzero((problem.norms > 0) & np.isfinite(problem.limits))
     shares: dict[str, float] = {}
     rejected = np.zeros(phi.n_features, dtype=np.bool_)
-    for rule in rules:
+    dynamic = [rule for rule in rules if rule.dynamic]
+    for rule in sorted(rules, key=lambda rule: not rule.dynamic):
+        if not rule.dynamic and point is not None and phi.n_features - rejected.sum() < _FEW * phi.n_features:
+            continue
         mask = rule.test(problem, point if rule.dynamic else None)
         rejected |= mask.rejected
         shares[mask.rule] = mask.share
@@ -91,13 +99,14 @@ def solve_cyclic(
     columns.keep(alive)
     theta = start[alive].copy()
     residual = y - phi.apply(start * ~rejected)
-    dynamic = [rule for rule in rules if rule.dynamic]
     history: list[dict[str, Any]] = []
     target, epochs = tol * 0.5 * float(y @ y), 0
     scale = float(np.linalg.norm(y))
+    planned = _FIRST_EPOCHS if dynamic and alive.size > _FEW * phi.n_features else _EPOCHS
     while epochs < max_iter:
         squares = problem.norms[alive] ** 2
-        share = min(_EPOCHS, max_iter - epochs)
+        share = min(planned, max_iter - epochs)
+        planned = min(2 * planned, _EPOCHS)
         done = columns.sweep(problem.limits[alive], theta, residual, squares, 1e-15 * scale, share)
         epochs += done
         coef = np.zeros(phi.n_features)
@@ -105,16 +114,9 @@ def solve_cyclic(
         # the residual was updated thousands of times: make it anew, from the coefficients
         residual = y - phi.apply(coef)
         projected = problem.project(residual)
-        products = np.zeros(phi.n_features)
-        if dynamic:
-            products = phi.correlate(projected)
-        else:
-            products[alive] = phi.correlate(projected, alive)
-        ratio = 0.0
-        penalized = alive[problem.limits[alive] > 0]
-        if penalized.size:
-            sizes = products[penalized] if problem.positive else np.abs(products[penalized])
-            ratio = float(np.max(sizes / problem.limits[penalized]))
+        products = phi.correlate(projected, alive)
+        left = problem.restricted(alive)
+        ratio = left.largest_ratio(products)
         used = theta != 0
         penalty = float(np.abs(theta[used]) @ problem.limits[alive][used])
         primal = 0.5 * float(residual @ residual) + penalty
@@ -135,9 +137,9 @@ def solve_cyclic(
         if dynamic:
             at = PrimalPoint(projected, products, penalty)
             for rule in dynamic:
-                mask = rule.test(problem, at)
-                shares[mask.rule] = mask.share
-                rejected |= mask.rejected
+                mask = rule.test(left, at)
+                shares[mask.rule] = 1.0 - np.count_nonzero(~mask.rejected) / phi.n_features
+                rejected[alive[mask.rejected]] = True
             stay = ~rejected[alive]
             if stay.sum() < 0.9 * alive.size:
                 residual = residual + (phi.apply(coef * rejected) if (theta[~stay] != 0).any() else 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -103,7 +104,8 @@ class ExactInner:
 
     def finish(self, model: SupportModel, active: IndexArray) -> float:
         """Look at every feature with exact weights: the largest |phi_i'r|/(lam u_i) outside the support."""
-        point = certify(self.problem, self.y, self.coef).point
+        point = self._point
+        assert point is not None
         sizes = point.correlations if self.problem.positive else self.problem.sizes(point.correlations)
         limits = self.lam * self._root_targets * all_weights(self.problem, model)
         used = limits > 0
@@ -127,7 +129,9 @@ class ExactInner:
             if problem.target_is_feasible:
                 answer = Answer(np.zeros_like(self.coef), 0)
             else:
+                clock = time.thread_time()
                 answer = self.solver(problem, self.y, self.rules, self.coef, before, strict, self.max_epochs)
+                problem.dictionary.note_seconds("solving", time.thread_time() - clock)
             epochs += answer.n_epochs
             self.coef = answer.coef
             certificate = certify(problem, self.y, self.coef)

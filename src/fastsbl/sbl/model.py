@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import Dictionary
 
 __all__ = ["SupportModel", "weights_of_all"]
+
+_ACCURACY = 1e-11  # what a weight's square may lose by taking the quick way
 
 
 class SupportModel:
@@ -70,6 +72,13 @@ class SupportModel:
             return np.asarray(vectors @ ((vectors.conj().T @ right).T / values).T)
         return np.asarray(self._potrs(self._factor, right, lower=1)[0])
 
+    def whiten(self, right: Array) -> Array:
+        """``L^-1 right`` for a square root L of ``lam I + B^H B``."""
+        if self._eigen is not None:
+            values, vectors = self._eigen
+            return np.asarray(((vectors.conj().T @ right).T / np.sqrt(values)).T)
+        return np.asarray(solve_triangular(self._factor, right, lower=True, check_finite=False))
+
     def log_det(self, n_samples: float) -> float:
         """``log |S|``."""
         if self.size == 0:
@@ -118,12 +127,26 @@ class SupportModel:
 
 
 def weights_of_all(phi: Dictionary, model: SupportModel) -> FloatArray:
-    """Exact weights ``u_i = sqrt(phi_i^H S^-1 phi_i)`` of all columns, in blocks: one read of the dictionary."""
+    """Exact weights ``u_i = sqrt(phi_i^H S^-1 phi_i)`` of all columns: one read of the dictionary, and a part of one.
+
+    Most come from products with the model's few directions, ``u^2 = (||phi||^2 - ||L^-1 B^H phi||^2) / lam``; where
+    that difference may lose more than a few digits, and for single precision, from the columns themselves.
+    """
+    norms = phi.column_norms()
     if model.size == 0:
-        return np.asarray(phi.column_norms() / np.sqrt(model.lam))
+        return np.asarray(norms / np.sqrt(model.lam))
     out = np.empty(phi.n_features)
+    doubtful = np.arange(phi.n_features)
+    growth = 1.0 + float(np.trace(model.inner).real) / model.lam  # bounds the condition of lam I + B^H B
+    threshold = 64 * phi.eps * growth / _ACCURACY
+    if threshold < 1.0:
+        squares = norms**2
+        whitened = model.whiten(phi.correlate(model.scaled.T).conj().T)
+        left = squares - np.einsum("ij,ij->j", whitened.conj(), whitened).real
+        doubtful = np.flatnonzero(left < threshold * squares)
+        out = np.sqrt(np.maximum(left, 0.0) / model.lam)
     step = max(1, 2**22 // phi.n_samples)
-    for low in range(0, out.size, step):
-        index = np.arange(low, min(low + step, out.size))
+    for low in range(0, doubtful.size, step):
+        index = doubtful[low : low + step]
         out[index] = model.weights(phi.columns(index).T)
     return out

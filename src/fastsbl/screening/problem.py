@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fastsbl._base.types import Array, BoolArray, FloatArray
+from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary
 from fastsbl.screening import _kernels
 from fastsbl.screening.groups import Groups
@@ -137,6 +137,17 @@ class DualProblem:
         other.__dict__.pop("scale", None)
         other.__dict__.pop("paper_scale", None)
         other.limits = limits
+        return other
+
+    def restricted(self, index: IndexArray) -> DualProblem:
+        """Return the problem of these columns alone, for tests that need a primal point; masks are then of its columns.
+
+        If the columns left out are zero in every solution, both problems have the same dual optimum.
+        """
+        other = self.with_limits(self.limits[index])
+        other.norms = self.norms[index]
+        other.anchor_correlations = self.anchor_correlations[index]
+        other.correlations = self.correlations[index]
         return other
 
     def project(self, vector: Array) -> Array:

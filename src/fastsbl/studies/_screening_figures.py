@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastsbl.studies._screening_claims import PAPER_RULE, by, iteration_means, set_up
+from fastsbl.studies._screening_claims import PAPER_RULE, by, iteration_means, set_up, time_values
 from fastsbl.studies.figures import Figure, HeatMap, LineFigure, ScatterFigure, Series
 from fastsbl.studies.store import Store
 from fastsbl.studies.study import Record
@@ -34,7 +34,11 @@ def screening_figures(store: Store) -> list[Figure]:
         figures += [_rejection(f"rejection-{tag}", rows), _iterations(f"iterations-{tag}", rows)]
     for (data, scaling, init, solver), rows in by(times, "data", "scaling", "init", "solver").items():
         tag = f"{data}-{scaling}" + ("" if init == "unit" else f"-{init}")
-        figures.append(_time(f"time-{tag}-{solver}", solver, rows))
+        figures += [
+            _time(f"{kind}-{tag}-{solver}", solver, rows, field)
+            for kind, field in (("time", "t_ratio"), ("fit", "fit_ratio"))
+            if any(row.get(field) is not None for row in rows)
+        ]
     for (data, scaling), rows in by(times, "data", "scaling").items():
         figures.append(_passes(f"passes-{data}-{scaling}", rows))
     return figures
@@ -96,23 +100,24 @@ def _iterations(name: str, rows: list[Record]) -> HeatMap:
     )
 
 
-def _time(name: str, solver: str, rows: list[Record]) -> LineFigure:
+def _time(name: str, solver: str, rows: list[Record], field: str) -> LineFigure:
     series = []
     for (rule,), group in by(rows, "rule").items():
-        values = {ratio: [row["time_ratio"] for row in part] for (ratio,), part in by(group, "ratio").items()}
+        values = time_values(group, field)
         ratios = sorted(values)
         middle, low, high = (np.array([np.percentile(values[r], q) for r in ratios]) for q in (50, 10, 90))
         series.append(Series(_label(rule), ratios, middle, low, high, emphasis=rule in (PAPER_RULE, "auto")))
     ends = ", ".join(f"{line.label} from {line.y[0]:.2g} to {line.y[-1]:.2g}" for line in series)
     both = " and bounds" if solver == "working-set" else ""
+    of = "inner problems" if field == "t_ratio" else "whole fits"
     return LineFigure(
         name=name,
-        title=f"Time reduction, solver {solver}: {set_up(rows[0])}",
+        title=f"Time reduction, {of}, solver {solver}: {set_up(rows[0])}",
         alt=f"Lines of the time with screening over the time without against lambda over lambda_max: {ends}.",
-        caption=f"{rows[0]['problem']}. Whole fits with screening{both} over fits without, timed in turn: below 1 is "
+        caption=f"{rows[0]['problem']}. Time of {of} with screening{both} over time without, taking turns: below 1 is "
         "good. Median over targets; bands: 10th to 90th percentile.",
         x_label=RATIO_LABEL,
-        y_label="t_r / t  (time ratio: below 1 is good)",
+        y_label="t_r / t (time ratio: below 1 is good)",
         y_scale="log",
         series=tuple(series),
         guides=((1.0, "no gain"),),
@@ -128,7 +133,7 @@ def _passes(name: str, rows: list[Record]) -> ScatterFigure:
             Series(
                 f"{solver}, without",
                 [part[0]["passes_without"] for part in plain],
-                [part[0]["t_ori"] for part in plain],
+                [part[0]["fit_without"] for part in plain],
                 group=solver,
             )
         )
@@ -137,7 +142,7 @@ def _passes(name: str, rows: list[Record]) -> ScatterFigure:
                 Series(
                     f"{solver}, with",
                     [row["passes_with"] for row in with_screening],
-                    [row["t_r"] for row in with_screening],
+                    [row["fit_with"] for row in with_screening],
                     group=solver,
                     emphasis=True,
                 )

@@ -62,7 +62,7 @@ def make_problem(
     data : {"mnist", "nytimes", "zipf", "digits", "simulated"}
         "mnist": 1,000 training images of each digit as columns (784 x 10,000), targets from the test set. "nytimes":
         documents as columns over words; 50,000 documents over 5,000 words drawn at random from the UCI corpus where it
-        is at hand, else all of its 8,447-document part; targets are documents that are left out of the columns.
+        is at hand (it is not downloaded), else all of its 8,447-document part; targets are documents left out of Phi.
         "zipf": the same from a simulated corpus (5,000 words, 50,000 documents). "digits": 100 columns of each of the
         small digits that come with scikit-learn. "simulated": independent normal columns, targets with 10
         coefficients and noise 20 dB below.
@@ -121,13 +121,12 @@ def _corpus(
         name = "simulated corpus"
     else:
         try:
-            counts = fetch_bag_of_words("nytimes").counts
+            counts = fetch_bag_of_words("nytimes", download_if_missing=False).counts
             words, documents = n_rows or _LARGE_CORPUS[0], n_columns or _LARGE_CORPUS[1]
             name = "New York Times"
-        except FileNotFoundError:
-            counts = fetch_bag_of_words("nyt8447").counts
+        except FileNotFoundError as error:
+            counts, name = _smaller_corpus(error), "New York Times (8,447 documents)"
             words, documents = n_rows or counts.shape[1], n_columns or counts.shape[0] - n_targets
-            name = "New York Times (8,447 documents)"
     if words < counts.shape[1]:
         counts = counts[:, np.sort(rng.choice(counts.shape[1], words, replace=False))]
     lengths = np.asarray(counts.sum(axis=1)).ravel()
@@ -138,6 +137,13 @@ def _corpus(
     matrix = sparse.csc_array(counts[np.sort(chosen[n_targets:])].T.astype(np.float64))
     matrix.sort_indices()
     return matrix, targets, name
+
+
+def _smaller_corpus(missing: FileNotFoundError) -> Any:
+    try:
+        return fetch_bag_of_words("nyt8447").counts
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{missing}. Without it, data 'zipf' is a simulated corpus of the same kind") from None
 
 
 def _simulated(n_targets: int, seed: int, n_rows: int, n_columns: int) -> tuple[Any, FloatArray, str]:
