@@ -285,8 +285,8 @@ def _promise_cd(times: dict[str, list[Record]]) -> Claim:
         return held, f"t_r/t {text}", max(value.median for value in found.values())
 
     return _each(
-        "Plain coordinate descent with rule auto: t_r/t (inner problems) is below 1 from .05 on, at most .2 at .5 and .1 "
-        "at .9.",
+        "Plain coordinate descent with rule auto: t_r/t (inner problems) is below 1 from .05 on, at most .2 at .5 and "
+        "at most .1 at .9.",
         "this library",
         _some(times, solver="cd", rule=_OURS),
         look,
