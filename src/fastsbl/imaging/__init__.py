@@ -10,6 +10,7 @@ from fastsbl.imaging.catalog import (
     empty_table,
     read_catalog,
 )
+from fastsbl.imaging.denoise import Denoised, NotPointSourcesWarning, denoise_details, denoise_image
 from fastsbl.imaging.io import ImageData, ImageFormatError, iter_frames, read_image, write_image
 from fastsbl.imaging.localize import locate_sources
 from fastsbl.imaging.metrics import (
@@ -26,6 +27,7 @@ from fastsbl.imaging.metrics import (
 from fastsbl.imaging.pixel_psf import PixelPSF, PSFNormalizationWarning
 from fastsbl.imaging.psf import PSF, GaussianPSF, StampGradient, stamp_origin
 from fastsbl.imaging.psf3d import GaussianPSF3D, StampGradient3D
+from fastsbl.imaging.recovery import InjectionRecovery, RecoveryCurve, injection_recovery
 from fastsbl.imaging.render import render_sources
 from fastsbl.imaging.sources import (
     SourceDictionary,
@@ -33,17 +35,22 @@ from fastsbl.imaging.sources import (
     grid_source_dictionary,
     sample_source_dictionary,
 )
+from fastsbl.imaging.stacks import locate_stack
 from fastsbl.imaging.starfield import StarField, make_starfield
 
 __all__ = [
     "PSF",
     "CompletenessPurity",
+    "Denoised",
     "GaussianPSF",
     "GaussianPSF3D",
     "ImageData",
     "ImageFormatError",
+    "InjectionRecovery",
+    "NotPointSourcesWarning",
     "PSFNormalizationWarning",
     "PixelPSF",
+    "RecoveryCurve",
     "SourceCatalog",
     "SourceDictionary",
     "SourceFlag",
@@ -54,12 +61,16 @@ __all__ = [
     "add_sky_coordinates",
     "build_source_dictionary",
     "completeness_purity",
+    "denoise_details",
+    "denoise_image",
     "empty_table",
     "grid_source_dictionary",
     "group_iou",
+    "injection_recovery",
     "iou",
     "iter_frames",
     "locate_sources",
+    "locate_stack",
     "make_starfield",
     "match_sources",
     "matched_iou",
