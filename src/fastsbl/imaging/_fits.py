@@ -44,10 +44,10 @@ class NoImageError(ValueError):
 class OpenImage:
     """An open FITS image or cube."""
 
-    hdus: Any
     data: Any
     header: Any
     wcs: Any
+    files: ExitStack
 
     @property
     def n_frames(self) -> int:
@@ -60,7 +60,7 @@ class OpenImage:
 
     def close(self) -> None:
         """Close the file."""
-        self.hdus.close()
+        self.files.close()
 
 
 @contextmanager
@@ -78,25 +78,18 @@ def open_image(path: Path, hdu: int | str | None) -> OpenImage:
     Two-dimensional data come first, cubes second; axes of length one are dropped.
     """
     fits = optional_import("astropy.io.fits", "Reading FITS")
-    with _quiet(), ExitStack() as on_error:
+    with _quiet(), ExitStack() as files:
         source: Any = path
-        if not is_compressed(path):  # astropy leaves a file open that it complains about
-            source = on_error.enter_context(path.open("rb"))
+        if not is_compressed(path):  # astropy may leave open what it complains about
+            source = files.enter_context(path.open("rb"))
         try:
             hdus = fits.open(source, memmap=False)
-        except Warning as warning:
-            raise OSError(str(warning)) from warning
-        on_error.pop_all()
-        try:
+            files.callback(hdus.close)
             chosen, data = _choose(path, hdus, hdu)
             wcs = celestial_wcs(chosen.header)
         except Warning as warning:
-            hdus.close()
             raise OSError(str(warning)) from warning
-        except BaseException:
-            hdus.close()
-            raise
-    return OpenImage(hdus, data, chosen.header, wcs)
+        return OpenImage(data, chosen.header, wcs, files.pop_all())
 
 
 def _choose(path: Path, hdus: Any, hdu: int | str | None) -> tuple[Any, Any]:
