@@ -1,6 +1,7 @@
 """Compiled outer iterations under a guard: only its members can matter, and all of them are in memory.
 
-Members are numbered from 0; ``rows`` holds their columns. The reference is the model of the last look at all
+Members are numbered from 0; ``rows`` holds their columns, ``gram[slot[i]]`` the products of member i with all,
+once they are known. The reference is the model of the last look at all
 features: ``kept`` are its members, ``kept_gamma`` their variances, ``kept_factor`` the Cholesky factor of
 ``lam I + B'B``.
 """
@@ -18,7 +19,7 @@ SETTLED = 0
 LEFT = 1
 """The residual or the model has left the room of the guard: all features must be looked at."""
 HARD = 2
-"""A factorisation met rounding, or members kept joining: the careful path must take over."""
+"""A factorisation met rounding, members kept joining, or there is no more room: the careful path must take over."""
 
 _RELATIVE = 1e-9
 _NOTHING = 1e-13
@@ -40,31 +41,35 @@ def _subtract(target, factor, row):
 
 
 @njit(cache=True, nogil=True)
-def _know_gram(rows, gram, have, j):
-    """Fill the Gram row of member j."""
-    if not have[j]:
+def _know_gram(rows, gram, slot, used, j):
+    """Fill the Gram row of member j, at ``gram[slot[j]]``; whether there was room for it."""
+    if slot[j] < 0:
+        if used[0] == gram.shape[0]:
+            return False
         for i in range(rows.shape[0]):
-            gram[j, i] = _inner_product(rows[j], rows[i])
-        have[j] = True
+            gram[used[0], i] = _inner_product(rows[j], rows[i])
+        slot[j] = used[0]
+        used[0] += 1
+    return True
 
 
 @njit(cache=True, nogil=True)
-def factor_model(gram, members, root, lam, factor):
+def factor_model(gram, slot, members, root, lam, factor):
     """Factor ``lam I + B'B`` of the members given; whether rounding left it positive definite."""
     s = members.shape[0]
     for p in range(s):
         for q in range(p + 1):
-            factor[p, q] = root[p] * root[q] * gram[members[p], members[q]]
+            factor[p, q] = root[p] * root[q] * gram[slot[members[p]], members[q]]
         factor[p, p] += lam
     return _cholesky(factor, s) == s
 
 
 @njit(cache=True, nogil=True)
-def split_row(rows, gram, members, root, factor, i, left, x):
+def split_row(rows, gram, slot, members, root, factor, i, left, x):
     """What the model leaves of member i (``phi_i - B x``), and the coefficients x of its ridge regression."""
     s = members.shape[0]
     for p in range(s):
-        x[p] = root[p] * gram[members[p], i]
+        x[p] = root[p] * gram[slot[members[p]], i]
     _solve_lower(factor, x, s)
     _solve_upper(factor, x, s)
     left[:] = rows[i]
@@ -73,15 +78,17 @@ def split_row(rows, gram, members, root, factor, i, left, x):
 
 
 @njit(cache=True, nogil=True)
-def _weight(rows, gram, members, root, factor, lam, i, left, x):
+def _weight(rows, gram, slot, members, root, factor, lam, i, left, x):
     """``u_i`` in the ridge-residual form."""
-    split_row(rows, gram, members, root, factor, i, left, x)
+    split_row(rows, gram, slot, members, root, factor, i, left, x)
     s = members.shape[0]
     return np.sqrt(_inner_product(left, left) / lam + _inner_product(x[:s], x[:s]))
 
 
 @njit(cache=True, nogil=True)
-def _growth(rows, gram, have, kept, kept_root, kept_factor, lam, members, gamma, earlier, spread, have_spread, left, x):
+def _growth(
+    rows, gram, slot, kept, kept_root, kept_factor, lam, members, gamma, earlier, spread, have_spread, left, x
+):  # fmt: skip
     """``u_new >= u_kept / factor``: see `Look.move_to`."""
     s, n_samples = members.shape[0], rows.shape[1]
     total = 0.0
@@ -89,19 +96,19 @@ def _growth(rows, gram, have, kept, kept_root, kept_factor, lam, members, gamma,
         i = members[p]
         if not gamma[p] > earlier[i]:
             continue
-        if not have_spread[i]:
-            for k in kept:
-                _know_gram(rows, gram, have, k)
-            split_row(rows, gram, kept, kept_root, kept_factor, i, left, x)
+        at = slot[i]
+        if not have_spread[at]:
+            split_row(rows, gram, slot, kept, kept_root, kept_factor, i, left, x)
             for j in range(n_samples):
-                spread[i, j] = left[j] / np.sqrt(lam)
+                spread[at, j] = left[j] / np.sqrt(lam)
             for k in range(kept.shape[0]):
-                spread[i, n_samples + k] = x[k]
-            have_spread[i] = True
+                spread[at, n_samples + k] = x[k]
+            have_spread[at] = True
         for q in range(p + 1):
             j = members[q]
             if gamma[q] > earlier[j]:
-                square = _inner_product(spread[i], spread[j]) ** 2 * (gamma[p] - earlier[i]) * (gamma[q] - earlier[j])
+                square = _inner_product(spread[at], spread[slot[j]]) ** 2
+                square *= (gamma[p] - earlier[i]) * (gamma[q] - earlier[j])
                 total += square if p == q else 2.0 * square
     return np.sqrt(1.0 + np.sqrt(total)) * (1.0 + _RELATIVE) if total > 0.0 else 1.0
 
@@ -120,7 +127,7 @@ def _gap(residual, y, penalty, ratio, one_sided):
 
 @njit(cache=True, nogil=True)
 def follow(
-    rows, norms, targets, lower, gram, have, spread, have_spread, y, lam, kept, kept_gamma, kept_factor,
+    rows, norms, targets, lower, gram, slot, used, spread, have_spread, y, lam, kept, kept_gamma, kept_factor,
     kept_residual, drift, widening, theta, weights, before, residual, positive, tol, n_effective, most_steps, records,
 ):  # fmt: skip
     """Run outer iterations from ``theta`` and ``weights`` (of its nonzero entries) for as long as the guard holds.
@@ -135,6 +142,8 @@ def follow(
     kept_root = np.sqrt(kept_gamma)
     for k in range(kept.shape[0]):
         earlier[kept[k]] = kept_gamma[k]
+        if not _know_gram(rows, gram, slot, used, kept[k]):
+            return 0, HARD
     left, x = np.empty(n_samples), np.empty(m)
     limits = np.empty(m)
     fresh_residual = np.empty(n_samples)
@@ -152,7 +161,8 @@ def follow(
         current[:] = 0.0
         for p in range(s):
             i = members[p]
-            _know_gram(rows, gram, have, i)
+            if not _know_gram(rows, gram, slot, used, i):
+                return steps, HARD
             gamma[p] = abs(theta[i]) / weights[i]
             current[i] = gamma[p] * norms[i] ** 2
             largest = max(largest, current[i])
@@ -160,7 +170,7 @@ def follow(
             fit += theta[i] ** 2 / gamma[p]
         root = np.sqrt(gamma)
         factor = np.empty((s, s))
-        if not factor_model(gram, members, root, lam, factor):
+        if not factor_model(gram, slot, members, root, lam, factor):
             return steps, HARD
         if steps > 0:
             value = n_effective * np.log(lam) + fit
@@ -178,7 +188,7 @@ def follow(
             return steps, SETTLED
         # the next weights, and how far the others may have sunk
         widest = _growth(
-            rows, gram, have, kept, kept_root, kept_factor, lam, members, gamma, earlier, spread, have_spread, left, x
+            rows, gram, slot, kept, kept_root, kept_factor, lam, members, gamma, earlier, spread, have_spread, left, x
         )
         if not widest <= widening:
             return steps, LEFT
@@ -186,7 +196,7 @@ def follow(
         for p in range(s):
             i = members[p]
             inside[i] = True
-            fresh_weights[i] = _weight(rows, gram, members, root, factor, lam, i, left, x)
+            fresh_weights[i] = _weight(rows, gram, slot, members, root, factor, lam, i, left, x)
             limits[i] = lam * fresh_weights[i]
         # the lasso on the members, from the coefficients at hand; members outside join if they violate
         taking_part = members.copy()
@@ -198,7 +208,7 @@ def follow(
             small = np.empty((k, k))
             for p in range(k):
                 for q in range(k):
-                    small[p, q] = gram[taking_part[p], taking_part[q]]
+                    small[p, q] = gram[slot[taking_part[p]], taking_part[q]]
             small_g = np.empty(k)
             solve_gram(small, targets[taking_part], limits[taking_part], values, small_g, k, scale, 1e-14, 100000,
                        positive)  # fmt: skip
@@ -209,7 +219,7 @@ def follow(
                 if values[p] != 0.0:
                     i = taking_part[p]
                     _subtract(fresh_residual, values[p], rows[i])
-                    _subtract(g, values[p], gram[i])
+                    _subtract(g, values[p], gram[slot[i]])
                     size += abs(values[p]) * norms[i]
             far = 0.0
             for j in range(n_samples):
@@ -230,12 +240,13 @@ def follow(
                 if exact < bound:
                     continue
                 singles += 1
-                weight = _weight(rows, gram, members, root, factor, lam, i, left, x)
+                weight = _weight(rows, gram, slot, members, root, factor, lam, i, left, x)
                 if exact > lam * weight * (1.0 + 1e-12):
                     inside[i] = True
                     fresh_weights[i] = weight
                     limits[i] = lam * weight
-                    _know_gram(rows, gram, have, i)
+                    if not _know_gram(rows, gram, slot, used, i):
+                        return steps, HARD
                     joined += 1
             if joined == 0:
                 break

@@ -13,6 +13,7 @@ from fastsbl.sbl.model import SupportModel
 __all__ = ["Followed", "Guarded"]
 
 _MOST_STEPS = 64  # per call of compiled code, which cannot be interrupted
+_ROOM = 192
 
 
 @dataclass(frozen=True)
@@ -77,18 +78,18 @@ class Guarded:
         self._rows = np.ascontiguousarray(rows)
         self._norms, self._lower = norms, lower
         self._targets = self._rows @ y
-        self._gram, self._have = np.empty((size, size)), np.zeros(size, dtype=np.bool_)
-        self._spread = np.empty((size, n_samples + model.size))
-        self._have_spread = np.zeros(size, dtype=np.bool_)
+        room = min(size, max(_ROOM, 4 * model.size))  # for the members that enter the model, few of many
+        self._gram, self._slot = np.empty((room, size)), np.full(size, -1)
+        self._used = np.zeros(1, dtype=np.intp)
+        self._spread = np.empty((room, n_samples + model.size))
+        self._have_spread = np.zeros(room, dtype=np.bool_)
         self._model, self._residual, self._y = model, residual, y
         self._drift, self._widening = drift, widening
         self._kept = np.arange(model.size)
         self._factor = np.empty((model.size, model.size))
-        self.usable = True
-        for k in self._kept:
-            self._gram[k, : model.size] = model.gram[k]
-        if not _guarded_kernels.factor_model(self._gram, self._kept, model.root, model.lam, self._factor):
-            self.usable = False
+        self.usable = bool(
+            _guarded_kernels.factor_model(model.gram, self._kept, self._kept, model.root, model.lam, self._factor)
+        )
 
     def follow(
         self,
@@ -115,9 +116,9 @@ class Guarded:
         most_steps = min(most_steps, _MOST_STEPS)
         records = np.zeros((most_steps, 5))
         steps, reason = _guarded_kernels.follow(
-            self._rows, self._norms, self._targets, self._lower, self._gram, self._have, self._spread,
-            self._have_spread, self._y, self._model.lam, self._kept, self._model.gamma, self._factor, self._residual,
-            self._drift, self._widening, values, all_weights, before, residual, positive, tol, n_effective,
+            self._rows, self._norms, self._targets, self._lower, self._gram, self._slot, self._used,
+            self._spread, self._have_spread, self._y, self._model.lam, self._kept, self._model.gamma, self._factor,
+            self._residual, self._drift, self._widening, values, all_weights, before, residual, positive, tol, n_effective,
             most_steps, records,
         )  # fmt: skip
         if reason != _guarded_kernels.SETTLED:
