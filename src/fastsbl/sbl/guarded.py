@@ -118,8 +118,8 @@ class Guarded:
         steps, reason = _guarded_kernels.follow(
             self._rows, self._norms, self._targets, self._lower, self._gram, self._slot, self._used,
             self._spread, self._have_spread, self._y, self._model.lam, self._kept, self._model.gamma, self._factor,
-            self._residual, self._drift, self._widening, values, all_weights, before, residual, positive, tol, n_effective,
-            most_steps, records,
+            self._residual, self._drift, self._widening, values, all_weights, before, residual, positive, tol,
+            n_effective, most_steps, records,
         )  # fmt: skip
         if reason != _guarded_kernels.SETTLED:
             self.usable = False
