@@ -153,10 +153,13 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def subcommand(name: str, *, examples: Sequence[str] = ()) -> Callable[[Callable[..., Any]], click.Command]:
+def subcommand(
+    name: str, *, examples: Sequence[str] = (), settings: dict[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function that takes a `Session` first; the docstring is its help.
 
-    Adds what all commands have, ``--json``, ``--verbose`` and ``--debug``, and the examples.
+    Adds what all commands have, ``--json``, ``--verbose`` and ``--debug``, and the examples; ``settings`` are those
+    of click's contexts.
     """
 
     def decorate(function: Callable[..., Any]) -> click.Command:
@@ -172,6 +175,6 @@ def subcommand(name: str, *, examples: Sequence[str] = ()) -> Callable[[Callable
         ):
             call = option(call)
         epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)]) if examples else None
-        return click.command(name, epilog=epilog)(call)
+        return click.command(name, epilog=epilog, context_settings=settings)(call)
 
     return decorate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -99,7 +100,11 @@ def _axes(figure: described.LineFigure | described.ScatterFigure) -> tuple[Figur
 def _name_axes(
     ax: Axes, figure: described.LineFigure | described.ScatterFigure | described.HeatMap | described.BarStrip
 ) -> None:
-    ax.set(title=shorten(figure.title, 80), xlabel=shorten(figure.x_label, 80), ylabel=shorten(figure.y_label, 40))
+    ax.set(
+        title=shorten(figure.title, 80),
+        xlabel=shorten(figure.x_label, 80),
+        ylabel=fill(shorten(figure.y_label, 84), 42),
+    )
 
 
 def _finish(figure: described.LineFigure | described.ScatterFigure, page: Figure, ax: Axes) -> None:

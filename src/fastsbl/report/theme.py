@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -102,14 +104,17 @@ def new_axes(ax: Axes | None, width: float = 6.6, height: float = 3.8) -> Axes:
 
 def tidy_axes(ax: Axes) -> None:
     """Write numbers on logarithmic axes plainly (0.01 rather than a power)."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     for axis, scale, limits in ((ax.xaxis, ax.get_xscale(), ax.get_xlim()), (ax.yaxis, ax.get_yscale(), ax.get_ylim())):
         if scale != "log":
             continue
         low, high = min(limits), max(limits)
-        narrow = low > 0 and high / low < 200
-        axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if narrow else (1,), numticks=12))
+        span = high / low if low > 0 else np.inf
+        if span < 10:
+            axis.set_major_locator(MaxNLocator(5))
+        else:
+            axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if span < 200 else (1,), numticks=12))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
 
