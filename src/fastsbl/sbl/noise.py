@@ -2,8 +2,9 @@
 
 Lowering Loss over lam as well as gamma leads to far too little noise when there are more features than
 samples, because many small spurious features each explain a little. Here every support of the path gets
-the gamma and lam that maximise its evidence, and supports compete by evidence times a prior that is
-uniform over the number of features, and over the supports of each size.
+the gamma and lam that maximise its evidence. Supports compete by evidence less a charge: twice what a search among
+as many features would have gained had all of them been noise. The noise variance of the winner is then
+raised by what such a search takes away from the residual.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaincc, gammainccinv
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.sbl.model import SupportModel
@@ -22,8 +23,13 @@ from fastsbl.sbl.result import NoiseCandidate, SBLResult
 __all__ = ["learn_noise", "refit"]
 
 _STEP = 10.0**-0.2
+_LEAP = 10.0**-1.0  # past the best support of the path, where only a denser truth could still turn up
 _MOST_STEPS = 50
-_PATIENCE = 10  # supports without improvement (two decades of lam) once one is better than none
+_PATIENCE = 2  # supports in a row that are out of the running
+_HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
+_CHARGE = 3.0  # times the gain by chance: the most a feature has to pay
+_MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed
+_LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,10 @@ class Refit:
     lam: float
     loss: float
     converged: bool
+    weakest: float = np.inf
+    """Smallest power of a coefficient (or group), without its prior, over its variance."""
+    left: float = np.inf
+    """What the coefficients leave of the samples to tell the noise from."""
 
 
 def refit(
@@ -47,13 +57,14 @@ def refit(
     *,
     labels: IndexArray | None = None,
     positive: bool = False,
+    lam: float | None = None,
     tol: float = 1e-5,
     max_iter: int = 1000,
 ) -> Refit:
     """Maximise the evidence of a small support over its gamma and the noise variance together.
 
-    ``labels`` numbers the group of each feature, if they share gamma. Works in the span of the support, so its
-    cost does not depend on N after one QR factorisation.
+    ``lam`` is the noise variance if only gamma is to be found. ``labels`` numbers the group of each feature, if they
+    share gamma. Works in the span of the support, so its cost does not depend on N after one QR factorisation.
     """
     n_targets = 1 if y.ndim == 1 else y.shape[1]
     total = float(np.vdot(y, y).real)
@@ -71,7 +82,8 @@ def refit(
         return np.asarray(np.bincount(codes[kept], values)[codes[kept]])
 
     reduced = np.ascontiguousarray(r.T)
-    lam = max(outside / (n_targets * max(n_samples - kept.size, 1)), floor)
+    given = lam is not None
+    lam = max(outside / (n_targets * max(n_samples - kept.size, 1)), floor) if lam is None else lam
     best = np.inf
     careful, converged = False, False
     for step in range(max_iter):
@@ -91,14 +103,14 @@ def refit(
         else:
             fresh = shared(power) / np.maximum(shared(explained), 1e-12)
             fresh_lam = squared / (n_targets * max(n_samples - float(explained.sum()), 1e-3 * n_samples))
-        fresh_lam = max(fresh_lam, floor)
+        fresh_lam = lam if given else max(fresh_lam, floor)
         sizes = fresh * shared(np.einsum("ij,ij->i", reduced.conj(), reduced).real)
         alive = sizes > 1e-9 * fresh_lam
         if positive:
             alive &= mean > 0
         if step % 5 == 4 and not grouped and kept.size:
             # given the others, gamma_i = 0 is best where the data ask for less than the prior expects
-            pull = power / np.maximum(gamma * explained * (1.0 - explained), 1e-300)
+            pull = _pull(power, gamma, explained)
             weakest = int(np.argmin(pull))
             alive[weakest] &= pull[weakest] > 1.0
         moved = np.abs(fresh - gamma) * sizes / fresh
@@ -117,80 +129,178 @@ def refit(
     error = inside - reduced.T @ mean
     squared = float(np.vdot(error, error).real) + outside
     value = n_targets * model.log_det(n_samples) + squared / lam + _prior(mean, gamma)
-    return Refit(kept, gamma, mean, lam, value, converged)
+    power = (np.abs(mean) ** 2).reshape(kept.size, n_targets).sum(axis=1) / n_targets
+    explained = np.minimum(gamma * model.weights(reduced) ** 2, 1.0)
+    pull = shared(_pull(power, gamma, explained)) / shared(np.ones(kept.size))
+    left = n_samples - float(explained.sum())
+    return Refit(kept, gamma, mean, lam, value, converged, float(pull.min(initial=np.inf)), left)
 
 
-def _polish(rows: Array, y: Array, fit: Refit, start: Start, settings: Settings) -> Refit:
-    """Refit the chosen support to the last digits, so that the answer does not depend on how it was reached."""
-    labels = None
-    if start.groups is not None:
-        labels = np.unique(fit.gamma, return_inverse=True)[1]  # members of a group have the same gamma
-    return refit(
-        rows, y, fit.gamma, start.n_effective, labels=labels, positive=settings.positive, tol=1e-11, max_iter=5000
-    )
+def _pull(power: FloatArray, gamma: FloatArray, explained: FloatArray) -> FloatArray:
+    """Squares of the least-squares coefficients, given the others, over their variances."""
+    return np.asarray(power / np.maximum(gamma * explained * (1.0 - explained), 1e-300))
 
 
 def _prior(mean: Array, gamma: FloatArray) -> float:
     return float(np.sum((np.abs(mean) ** 2).T / gamma)) if gamma.size else 0.0
 
 
-def model_prior(size: int, n_features: int, n_samples: float) -> float:
-    """-2 log prior of a support: uniform over sizes, then over supports; corrected for the noise that was fitted."""
-    ways = float(gammaln(n_features + 1) - gammaln(size + 1) - gammaln(n_features - size + 1))
-    return 2.0 * ways * n_samples / max(n_samples - size - 2, 1)
+class Chance:
+    """What a search among features that are all noise would find.
+
+    A feature's power is that of its least-squares coefficient over its variance, of mean 1 for a feature that is
+    noise; with many features the largest powers are the upper quantiles of their distribution.
+
+    Parameters
+    ----------
+    n_features : int
+        Features (or groups) to choose from.
+    most : int
+        The largest support that will be asked for.
+    n_values : float
+        Coefficients that share a gamma: targets, times columns in a group.
+    is_complex : bool
+        Whether coefficients are complex.
+    """
+
+    def __init__(self, n_features: int, most: int, n_values: float = 1.0, *, is_complex: bool = False) -> None:
+        self.n_features = n_features
+        self.n_values = n_values
+        self._half = 0.5 * n_values * (2.0 if is_complex else 1.0)  # half the degrees of freedom
+        most = min(n_features, most)
+        count = np.arange(most)
+        powers = gammainccinv(self._half, np.minimum((count + 0.5) / n_features, 1.0)) / self._half
+        gains = n_values * np.where(powers > 1.0, powers - 1.0 - np.log(np.maximum(powers, 1.0)), 0.0)
+        prior = (1.0 if is_complex else 2.0) * np.log(np.maximum((n_features - count) / (count + 1.0), 1.0))
+        self._charges = np.concatenate([[0.0], np.cumsum(np.minimum(prior, _CHARGE * gains))])
+
+    def charge(self, size: int, n_rows: float) -> float:
+        """Charge for a support of this size, corrected for the noise that was fitted.
+
+        Each feature pays its share of -2 log prior, uniform over sizes and over the supports of each size, but at most
+        three times what a feature of noise of its rank would gain: where many features are wanted, a small one
+        that is there by chance does less harm than the prior takes it for.
+        """
+        return float(self._charges[size]) * n_rows / max(n_rows - size - 2, 1e-3)
+
+    def hidden(self, size: int, weakest: float) -> float:
+        """Noise that a support took away beyond its own coefficients, in units of the noise variance.
+
+        From the weakest power that was let in follows how many of the ``size`` features are expected to be there by
+        chance, and how much more power than average those have.
+        """
+        share = self._above(weakest)
+        by_chance = min(size, (self.n_features - size) * share / (1.0 - share))
+        if by_chance <= 0.0:
+            return 0.0
+        candidates = self.n_features - size + by_chance
+        least = gammainccinv(self._half, by_chance / candidates) / self._half
+        return self.n_values * max(candidates * self._power_above(float(least)) - by_chance, 0.0)
+
+    def _above(self, power: float) -> float:
+        return float(gammaincc(self._half, self._half * power))
+
+    def _power_above(self, power: float) -> float:
+        return float(gammaincc(self._half + 1.0, self._half * power))
+
+
+def distinct_rows(rows: Array, y: Array) -> int:
+    """How many samples differ in these features and the target, up to a factor: repeated rows tell nothing new."""
+    table = np.column_stack([rows.T, y])
+    one, two = (table @ np.random.default_rng(7).standard_normal((table.shape[1], 2))).T
+    used = two != 0.0
+    ratios = np.sort_complex(one[used] / two[used])
+    return 1 + int(np.count_nonzero(np.abs(np.diff(ratios)) > 1e-9 * (1.0 + np.abs(ratios[1:]))))
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One support of the path after its refit."""
+
+    score: float
+    index: IndexArray
+    fit: Refit
+
+
+class _Race:
+    """The supports that compete."""
+
+    def __init__(self, start: Start, y: Array, settings: Settings) -> None:
+        self.start, self.y, self.positive = start, y, settings.positive
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        used = int(np.count_nonzero(start.norms > 0))
+        columns = int(np.count_nonzero(start.column_norms > 0))
+        is_complex = np.iscomplexobj(start.problem.correlations)
+        self.chance = Chance(used, y.shape[0], n_targets * columns / max(used, 1), is_complex=is_complex)
+        self.candidates: list[NoiseCandidate] = []
+        self.best: _Tried | None = None
+        self.chosen = 0
+        self._seen: dict[tuple[int, ...], _Tried] = {}
+
+    def labels(self, index: IndexArray) -> IndexArray | None:
+        groups = self.start.groups
+        return None if groups is None else groups.labels()[index]
+
+    def enter(self, found: SBLResult) -> _Tried:
+        """Refit the support of a fit with its noise and compare."""
+        support = found.support
+        key = tuple(support.tolist())
+        if key in self._seen:
+            return self._seen[key]
+        rows = self.start.problem.dictionary.columns(support).T
+        labels = self.labels(support)
+        n_effective = self.start.n_effective
+        fit = refit(rows, self.y, found.gamma[support], n_effective, labels=labels, positive=self.positive)
+        size = fit.kept.size if labels is None else np.unique(labels[fit.kept]).size
+        distinct = distinct_rows(rows[fit.kept], self.y)
+        tried = _Tried(fit.loss + self.chance.charge(size, min(n_effective, distinct)), support[fit.kept], fit)
+        self._seen[key] = tried
+        if self.best is None or tried.score < self.best.score:
+            self.best, self.chosen = tried, len(self.candidates)
+        self.candidates.append(NoiseCandidate(found.lam, int(size), fit.lam, tried.score))
+        return tried
 
 
 def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
-    """Fit along falling noise variances, refit each support with its noise, and return the best by evidence."""
-    phi, norms, groups = start.problem.dictionary, start.column_norms, start.groups
-    n_features = int(np.count_nonzero(start.norms > 0))
-    total = float(np.vdot(y, y).real)
+    """Fit along falling noise variances, refit each support with its noise, and return the best."""
+    phi, norms = start.problem.dictionary, start.column_norms
+    power = float(np.vdot(y, y).real)
+    n_values = start.n_effective * (1 if y.ndim == 1 else y.shape[1])
     inner: Inner = make_inner(start, y, settings)
     rough = settings.with_accuracy(max(settings.tol, 1e-3), min(settings.max_iter, 60))
-    candidates: list[NoiseCandidate] = []
+    race = _Race(start, y, settings)
     history: list[dict[str, Any]] = []
-    seen: dict[tuple[int, ...], int] = {}
-    best: tuple[float, IndexArray, Refit] | None = None
-    since = chosen = 0
-    lam = start.lambda_max
-    if total > 0 and lam > 0:
-        for _ in range(_MOST_STEPS):
-            found = run(start, y, lam, rough, inner=inner, quiet=True)
-            support = found.support
-            history += [{**record, "lam": lam} for record in found.history]
-            if support.size > start.n_effective // 3 and candidates:
-                break  # so large a support can follow all of the noise, above all where rows repeat
-            key = tuple(support.tolist())
-            if key not in seen:
-                rows = phi.columns(support).T
-                labels = None if groups is None else groups.labels()[support]
-                fit = refit(rows, y, found.gamma[support], start.n_effective, labels=labels, positive=settings.positive)
-                size = fit.kept.size if labels is None else np.unique(labels[fit.kept]).size
-                score = fit.loss + model_prior(size, n_features, start.n_effective)
-                seen[key] = len(candidates)
-                if best is None or score < best[0]:
-                    best, since, chosen = (score, support[fit.kept], fit), -1, len(candidates)
-                candidates.append(NoiseCandidate(lam, int(size), fit.lam, score))
-            since += best is not None and best[1].size > 0
-            past = best is not None and lam <= best[2].lam  # the path has come to the noise of its best support
-            if since >= _PATIENCE and past:
+    lam, step, behind, followed = start.lambda_max, _STEP, 0, 0
+    for _ in range(_MOST_STEPS if power > 0 and lam > 0 else 0):
+        found = run(start, y, lam, rough, inner=inner, quiet=True)
+        history += [{**record, "lam": lam} for record in found.history]
+        if found.support.size > _LARGEST_SHARE * start.n_effective and race.best is not None:
+            break
+        tried = race.enter(found)
+        best = race.best
+        assert best is not None
+        # the noise of the support itself is above what the path now takes for noise: it has nothing more to say
+        followed = followed + 1 if lam < tried.fit.lam else 0
+        behind = behind + 1 if tried.score > best.score + _HOPELESS and best.index.size else 0
+        if followed >= _PATIENCE and best.index.size:
+            break
+        if behind >= _PATIENCE:
+            if phi.n_features <= phi.n_samples or best.fit.lam < _MUCH_LEFT * power / n_values:
                 break
-            lam *= _STEP
-            if lam < 1e-12 * total:  # below, the model is singular to double precision
-                break
-    coef = np.zeros((norms.size, *y.shape[1:]), dtype=np.result_type(start.problem.correlations, np.float64))
-    gamma = np.zeros(norms.size)
-    if best is None:
+            step = _LEAP
+        elif tried is best:
+            step = _STEP
+        lam *= step
+        if lam < 1e-12 * power:  # below, the model is singular to double precision
+            break
+    if race.best is None:
         raise ValueError(
             "lam cannot be learned from a target that is zero or that no column reaches; give lam a number instead"
         )
-    _, index, fit = best
-    fit = _polish(phi.columns(index).T, y, fit, start, settings)
-    index = index[fit.kept]
-    first = candidates[chosen]
-    candidates[chosen] = replace(first, lam=fit.lam, score=first.score + fit.loss - best[2].loss)
+    fit, index = _settle(race, settings)
+    coef = np.zeros((norms.size, *y.shape[1:]), dtype=np.result_type(start.problem.correlations, np.float64))
+    gamma = np.zeros(norms.size)
     coef[index], gamma[index] = fit.mean, fit.gamma
-    residual = y - phi.apply(coef)
     return SBLResult(
         coef=coef,
         gamma=gamma,
@@ -200,10 +310,32 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         n_iter=len(history),
         passes=phi.passes,
         history=history,
-        residual=residual,
+        residual=y - phi.apply(coef),
         n_effective=start.n_effective,
-        noise_path=tuple(candidates),
+        noise_path=tuple(race.candidates),
         _dictionary=phi,
         _y=y,
-        _groups=groups,
+        _groups=start.groups,
     )
+
+
+def _settle(race: _Race, settings: Settings) -> tuple[Refit, IndexArray]:
+    """Refit the winner to the last digits, so that it does not depend on how it was reached, and raise its noise."""
+    best = race.best
+    assert best is not None
+    start, y = race.start, race.y
+    options: dict[str, Any] = {"positive": settings.positive, "tol": 1e-11, "max_iter": 5000}
+    index = best.index
+    rows = start.problem.dictionary.columns(index).T
+    fit = refit(rows, y, best.fit.gamma, start.n_effective, labels=race.labels(index), **options)
+    index, rows = index[fit.kept], rows[fit.kept]
+    labels = race.labels(index)
+    size = index.size if labels is None else np.unique(labels).size
+    hidden = race.chance.hidden(size, fit.weakest) if size else 0.0
+    if hidden > 0.0:
+        left = fit.left / (fit.left - hidden) if hidden < 0.5 * fit.left else 2.0
+        fit = refit(rows, y, fit.gamma, start.n_effective, labels=labels, lam=fit.lam * left, **options)
+        index = index[fit.kept]
+    first = race.candidates[race.chosen]
+    race.candidates[race.chosen] = replace(first, lam=fit.lam)
+    return fit, index

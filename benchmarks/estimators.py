@@ -1,0 +1,268 @@
+"""Regressors that choose their own settings, compared on data they were not fitted to.
+
+Ten data sets that come with scikit-learn or are generated; columns are standardised on the training rows of each
+random split, kernels are centred at the training rows. For each data set and regressor, over the splits:
+
+- R2 on the test rows, with the standard error of its mean over the splits;
+- the mean negative log predictive density of the test rows (Gaussian; regressors without a predictive standard
+  deviation get the one of their training residuals, corrected for their number of coefficients);
+- the share of test rows within the central 90 % interval of that density;
+- nonzero coefficients; seconds of processor time for one fit.
+
+A star marks an R2 that is the best or within one standard error of the best (the larger of the standard error of the
+best and the standard error of the paired difference counts). The last lines count stars, compare numbers of
+coefficients and times.
+
+    python benchmarks/estimators.py --jobs 2 --markdown table.md
+    python benchmarks/estimators.py --only diabetes-2 sinc --splits 3
+"""
+
+import argparse
+import json
+import os
+import time
+import warnings
+from collections import defaultdict
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.datasets import (
+    load_diabetes,
+    load_digits,
+    make_friedman1,
+    make_regression,
+    make_sparse_uncorrelated,
+)
+from sklearn.linear_model import ARDRegression, BayesianRidge, LassoCV, OrthogonalMatchingPursuitCV
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from fastsbl import SBLRegressor, SBLRegressorCV
+from fastsbl.datasets import make_sparse_regression
+
+LEVEL, QUANTILE = 0.90, 1.6448536269514722
+
+REGRESSORS = {
+    "SBLRegressor": SBLRegressor,
+    "SBLRegressorCV": SBLRegressorCV,
+    "ARDRegression": ARDRegression,
+    "LassoCV": lambda: LassoCV(max_iter=20_000),
+    "BayesianRidge": BayesianRidge,
+    "OMP-CV": OrthogonalMatchingPursuitCV,
+}
+OURS = ("SBLRegressor", "SBLRegressorCV")
+
+
+def halves(X, y, rng, share=0.5, most=None):
+    """Random training and test rows."""
+    order = rng.permutation(len(y))
+    size = int(share * len(y)) if most is None else most
+    return X[order[:size]], y[order[:size]], X[order[size:]], y[order[size:]]
+
+
+def polynomial(split, degree):
+    X, y, X_test, y_test = split
+    scaler, powers = StandardScaler().fit(X), PolynomialFeatures(degree, include_bias=False)
+    return powers.fit_transform(scaler.transform(X)), y, powers.fit_transform(scaler.transform(X_test)), y_test
+
+
+def kernel(split, width):
+    """Gaussian bumps at the training rows."""
+    X, y, X_test, y_test = split
+
+    def bumps(rows):
+        squares = ((rows[:, None, :] - X[None, :, :]) ** 2).sum(axis=2)
+        return np.exp(-squares / (2 * width**2))
+
+    return bumps(X), y, bumps(X_test), y_test
+
+
+def diabetes(rng, degree):
+    return polynomial(halves(*load_diabetes(return_X_y=True), rng, 0.75), degree)
+
+
+def friedman(rng, degree=None):
+    X, y = make_friedman1(1000, noise=1.0, random_state=int(rng.integers(2**31)))
+    split = halves(X, y, rng, most=300)
+    return kernel(split, 1.0) if degree is None else polynomial(split, degree)
+
+
+def digits(rng, degree):
+    X, y = load_digits(return_X_y=True)
+    return polynomial(halves(X[:, X.std(axis=0) > 0], y.astype(float), rng, most=1000), degree)
+
+
+def uncorrelated(rng):
+    X, y = make_sparse_uncorrelated(1100, 200, random_state=int(rng.integers(2**31)))
+    return halves(X, y, rng, most=100)
+
+
+def wide(rng):
+    X, y = make_regression(1100, 1000, n_informative=10, noise=20.0, random_state=int(rng.integers(2**31)))
+    return halves(X, y, rng, most=100)
+
+
+def correlated(rng):
+    problem = make_sparse_regression(
+        1200, 2000, n_nonzero=10, design="ar", correlation=0.9, snr_db=10, rng=int(rng.integers(2**31))
+    )
+    return halves(problem.dictionary, problem.y, rng, most=200)
+
+
+def dense(rng):
+    """Every one of 40 columns counts a little: the truth is not sparse."""
+    X, y = make_regression(1100, 60, n_informative=40, noise=60.0, random_state=int(rng.integers(2**31)))
+    return halves(X, y, rng, most=100)
+
+
+def sinc(rng):
+    x = rng.uniform(-10, 10, (600, 1))
+    y = np.sinc(x[:, 0] / np.pi) + 0.1 * rng.standard_normal(600)
+    return kernel(halves(x, y, rng, most=100), 1.6)
+
+
+def impulse_response(rng):
+    """Input and output of an unknown filter: 200 taps, a delay and two damped echoes."""
+    taps = np.zeros(200)
+    taps[[12, 13, 14, 60, 61, 130]] = [1.0, 0.8, 0.4, -0.5, -0.3, 0.25]
+    signal = rng.standard_normal(1600)
+    signal[1:] += 0.6 * signal[:-1]
+    X = np.lib.stride_tricks.sliding_window_view(signal, 200)[:, ::-1]
+    y = X @ taps
+    y = y + 0.3 * y.std() * rng.standard_normal(y.size)
+    return X[:400], y[:400], X[600:], y[600:]
+
+
+DATA = {
+    "diabetes-2": lambda rng: diabetes(rng, 2),
+    "diabetes-3": lambda rng: diabetes(rng, 3),
+    "uncorrelated": uncorrelated,
+    "wide": wide,
+    "correlated": correlated,
+    "dense": dense,
+    "friedman-3": lambda rng: friedman(rng, 3),
+    "friedman-rbf": friedman,
+    "digits-1": lambda rng: digits(rng, 1),
+    "digits-2": lambda rng: digits(rng, 2),
+    "sinc-rbf": sinc,
+    "impulse": impulse_response,
+}
+FEW = {"digits-2": 3}  # most splits, where one fit of a peer takes minutes
+
+
+def one_fit(data, regressor, split):
+    X, y, X_test, y_test = DATA[data](np.random.default_rng([split, 7]))
+    scaler = StandardScaler().fit(X)
+    X, X_test = scaler.transform(X), scaler.transform(X_test)
+    model = REGRESSORS[regressor]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # unfinished fits are part of the comparison
+        clock = time.process_time()
+        model.fit(X, y)
+        seconds = time.process_time() - clock
+    try:
+        mean, std = model.predict(X_test, return_std=True)
+    except TypeError:
+        mean = model.predict(X_test)
+        free = max(len(y) - np.count_nonzero(model.coef_) - 1, 1)
+        std = np.full(len(y_test), np.sqrt(np.sum((y - model.predict(X)) ** 2) / free))
+    error = y_test - mean
+    return {
+        "data": data,
+        "shape": X.shape,
+        "regressor": regressor,
+        "split": split,
+        "r2": 1.0 - float(np.sum(error**2) / np.sum((y_test - y_test.mean()) ** 2)),
+        "density": float(np.mean(0.5 * np.log(2 * np.pi * std**2) + 0.5 * (error / std) ** 2)),
+        "coverage": float(np.mean(np.abs(error) <= QUANTILE * std)),
+        "nonzero": int(np.count_nonzero(model.coef_)),
+        "seconds": seconds,
+    }
+
+
+def within_one_error(values):
+    """Names whose mean is within one standard error of the best mean."""
+    means = {name: v.mean() for name, v in values.items()}
+    best = max(means, key=means.get)
+    kept = set()
+    for name, v in values.items():
+        root = np.sqrt(v.size)
+        error = max(values[best].std(ddof=1), (values[best] - v).std(ddof=1)) / root if v.size > 1 else 0.0
+        if means[name] >= means[best] - error:
+            kept.add(name)
+    return kept
+
+
+def table_of(found):
+    lines = [
+        "| data (rows x columns) | regressor | test R2 | NLPD | 90 % holds | nonzero | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    starred = defaultdict(set)
+    mean_of = {}
+    for data in found:
+        values = {name: np.array([r["r2"] for r in rows]) for name, rows in found[data].items()}
+        starred[data] = within_one_error(values)
+        for name, rows in found[data].items():
+            mean = {key: np.mean([r[key] for r in rows]) for key in ("density", "coverage", "nonzero")}
+            mean["seconds"] = np.median([r["seconds"] for r in rows])
+            mean["r2"] = values[name].mean()
+            mean_of[data, name] = mean
+            error = values[name].std(ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else 0.0
+            star = " \\*" if name in starred[data] else ""
+            lines.append(
+                f"| {data} ({' x '.join(map(str, rows[0]['shape']))}) | {name} | {mean['r2']:.3f} ± {error:.3f}{star} "
+                f"| {mean['density']:.3f} | {100 * mean['coverage']:.1f} % | {mean['nonzero']:.1f} "
+                f"| {mean['seconds']:.3f} |"
+            )
+    lines.append("")
+    names = list(dict.fromkeys(name for _, name in mean_of))
+    for name in names:
+        sets = [data for data in found if (data, name) in mean_of]
+        text = f"{name}: best or within one standard error in {sum(name in starred[d] for d in sets)} of {len(sets)}"
+        coverage = [mean_of[d, name]["coverage"] for d in sets]
+        text += f"; 90 % intervals hold 85 to 95 % in {sum(0.85 <= c <= 0.95 for c in coverage)}"
+        if "LassoCV" in names and name != "LassoCV":
+            fewer = sum(mean_of[d, name]["nonzero"] < mean_of[d, "LassoCV"]["nonzero"] for d in sets)
+            text += f"; fewer coefficients than LassoCV in {fewer}"
+        if "ARDRegression" in names and name in OURS:
+            ratios = [f"{d} {mean_of[d, 'ARDRegression']['seconds'] / mean_of[d, name]['seconds']:.1f}" for d in sets]
+            text += f"; times faster than ARDRegression: {', '.join(ratios)}"
+        lines.append(f"- {text}.")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=tuple(DATA), default=tuple(DATA), help="some of the data sets")
+    parser.add_argument("--regressors", nargs="+", choices=tuple(REGRESSORS), default=tuple(REGRESSORS))
+    parser.add_argument("--splits", type=int, default=10, help="random splits of each data set (10)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--json", metavar="FILE", help="write every single fit there")
+    parser.add_argument("--markdown", metavar="FILE", help="write the table there")
+    asked = parser.parse_args()
+    tasks = [
+        (data, name, split)
+        for data in asked.only
+        for split in range(min(asked.splits, FEW.get(data, asked.splits)))
+        for name in asked.regressors
+    ]
+    one_fit("sinc-rbf", "SBLRegressor", 0)  # compiles, which is not to be timed
+    rows = Parallel(n_jobs=asked.jobs)(delayed(one_fit)(*task) for task in tasks)
+    found = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found[row["data"]][row["regressor"]].append(row)
+    if asked.json:
+        with open(asked.json, "w") as file:
+            json.dump(rows, file)
+    table = table_of(found)
+    print(table)
+    if asked.markdown:
+        with open(asked.markdown, "w") as file:
+            file.write(table + "\n")
+
+
+if __name__ == "__main__":
+    main()
