@@ -2,9 +2,9 @@
 
 Lowering Loss over lam as well as gamma leads to far too little noise when there are more features than
 samples, because many small spurious features each explain a little. Here every support of the path gets
-the gamma and lam that maximise its evidence. Supports compete by evidence less a charge: twice what a search among
-as many features would have gained had all of them been noise. The noise variance of the winner is then
-raised by what such a search takes away from the residual.
+the gamma and lam that maximise its evidence. Supports compete by evidence and a charge for the choice (see
+`Chance`). The noise variance of the winner is then raised by what features that are there by chance took away
+from the residual.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincc, gammainccinv
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl.sbl.chance import Chance, distinct_rows
 from fastsbl.sbl.model import SupportModel
 from fastsbl.sbl.outer import Inner, Settings, Start, make_inner, run
 from fastsbl.sbl.result import NoiseCandidate, SBLResult
@@ -27,7 +27,6 @@ _LEAP = 10.0**-1.0  # past the best support of the path, where only a denser tru
 _MOST_STEPS = 50
 _PATIENCE = 2  # supports in a row that are out of the running
 _HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
-_CHARGE = 3.0  # times the gain by chance: the most a feature has to pay
 _MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed
 _LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
 
@@ -145,74 +144,6 @@ def _prior(mean: Array, gamma: FloatArray) -> float:
     return float(np.sum((np.abs(mean) ** 2).T / gamma)) if gamma.size else 0.0
 
 
-class Chance:
-    """What a search among features that are all noise would find.
-
-    A feature's power is that of its least-squares coefficient over its variance, of mean 1 for a feature that is
-    noise; with many features the largest powers are the upper quantiles of their distribution.
-
-    Parameters
-    ----------
-    n_features : int
-        Features (or groups) to choose from.
-    most : int
-        The largest support that will be asked for.
-    n_values : float
-        Coefficients that share a gamma: targets, times columns in a group.
-    is_complex : bool
-        Whether coefficients are complex.
-    """
-
-    def __init__(self, n_features: int, most: int, n_values: float = 1.0, *, is_complex: bool = False) -> None:
-        self.n_features = n_features
-        self.n_values = n_values
-        self._half = 0.5 * n_values * (2.0 if is_complex else 1.0)  # half the degrees of freedom
-        most = min(n_features, most)
-        count = np.arange(most)
-        powers = gammainccinv(self._half, np.minimum((count + 0.5) / n_features, 1.0)) / self._half
-        gains = n_values * np.where(powers > 1.0, powers - 1.0 - np.log(np.maximum(powers, 1.0)), 0.0)
-        prior = (1.0 if is_complex else 2.0) * np.log(np.maximum((n_features - count) / (count + 1.0), 1.0))
-        self._charges = np.concatenate([[0.0], np.cumsum(np.minimum(prior, _CHARGE * gains))])
-
-    def charge(self, size: int, n_rows: float) -> float:
-        """Charge for a support of this size, corrected for the noise that was fitted.
-
-        Each feature pays its share of -2 log prior, uniform over sizes and over the supports of each size, but at most
-        three times what a feature of noise of its rank would gain: where many features are wanted, a small one
-        that is there by chance does less harm than the prior takes it for.
-        """
-        return float(self._charges[size]) * n_rows / max(n_rows - size - 2, 1e-3)
-
-    def hidden(self, size: int, weakest: float) -> float:
-        """Noise that a support took away beyond its own coefficients, in units of the noise variance.
-
-        From the weakest power that was let in follows how many of the ``size`` features are expected to be there by
-        chance, and how much more power than average those have.
-        """
-        share = self._above(weakest)
-        by_chance = min(size, (self.n_features - size) * share / (1.0 - share))
-        if by_chance <= 0.0:
-            return 0.0
-        candidates = self.n_features - size + by_chance
-        least = gammainccinv(self._half, by_chance / candidates) / self._half
-        return self.n_values * max(candidates * self._power_above(float(least)) - by_chance, 0.0)
-
-    def _above(self, power: float) -> float:
-        return float(gammaincc(self._half, self._half * power))
-
-    def _power_above(self, power: float) -> float:
-        return float(gammaincc(self._half + 1.0, self._half * power))
-
-
-def distinct_rows(rows: Array, y: Array) -> int:
-    """How many samples differ in these features and the target, up to a factor: repeated rows tell nothing new."""
-    table = np.column_stack([rows.T, y])
-    one, two = (table @ np.random.default_rng(7).standard_normal((table.shape[1], 2))).T
-    used = two != 0.0
-    ratios = np.sort_complex(one[used] / two[used])
-    return 1 + int(np.count_nonzero(np.abs(np.diff(ratios)) > 1e-9 * (1.0 + np.abs(ratios[1:]))))
-
-
 @dataclass(frozen=True)
 class _Tried:
     """One support of the path after its refit."""
@@ -252,8 +183,11 @@ class _Race:
         n_effective = self.start.n_effective
         fit = refit(rows, self.y, found.gamma[support], n_effective, labels=labels, positive=self.positive)
         size = fit.kept.size if labels is None else np.unique(labels[fit.kept]).size
-        distinct = distinct_rows(rows[fit.kept], self.y)
-        tried = _Tried(fit.loss + self.chance.charge(size, min(n_effective, distinct)), support[fit.kept], fit)
+        distinct = min(distinct_rows(rows[fit.kept], self.y), n_effective)
+        score = fit.loss + self.chance.charge(size, distinct)
+        if size > distinct * max(_LARGEST_SHARE * distinct / n_effective, 1.0 / 3.0):
+            score = np.inf  # it can follow the noise, which repeated rows repeat
+        tried = _Tried(score, support[fit.kept], fit)
         self._seen[key] = tried
         if self.best is None or tried.score < self.best.score:
             self.best, self.chosen = tried, len(self.candidates)
@@ -285,7 +219,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         if followed >= _PATIENCE and best.index.size:
             break
         if behind >= _PATIENCE:
-            if phi.n_features <= phi.n_samples or best.fit.lam < _MUCH_LEFT * power / n_values:
+            if phi.n_features <= start.n_effective or best.fit.lam < _MUCH_LEFT * power / n_values:
                 break
             step = _LEAP
         elif tried is best:
@@ -332,7 +266,7 @@ def _settle(race: _Race, settings: Settings) -> tuple[Refit, IndexArray]:
     labels = race.labels(index)
     size = index.size if labels is None else np.unique(labels).size
     hidden = race.chance.hidden(size, fit.weakest) if size else 0.0
-    if hidden > 0.0:
+    if hidden > 0.0:  # raise it, to twice at most
         left = fit.left / (fit.left - hidden) if hidden < 0.5 * fit.left else 2.0
         fit = refit(rows, y, fit.gamma, start.n_effective, labels=labels, lam=fit.lam * left, **options)
         index = index[fit.kept]
