@@ -9,6 +9,7 @@ from fastsbl._base.types import Array
 
 __all__ = ["Chance", "distinct_rows"]
 
+_LEAST = 0.5  # what every feature has to pay
 _MOST = 3.0  # times the gain by chance: the most a feature has to pay
 
 
@@ -39,14 +40,14 @@ class Chance:
         powers = gammainccinv(self._half, np.minimum((count + 0.5) / n_features, 1.0)) / self._half
         gains = n_values * np.where(powers > 1.0, powers - 1.0 - np.log(np.maximum(powers, 1.0)), 0.0)
         prior = (1.0 if is_complex else 2.0) * np.log(np.maximum((n_features - count) / (count + 1.0), 1.0))
-        self._charges = np.concatenate([[0.0], np.cumsum(np.minimum(prior, _MOST * gains))])
+        self._charges = np.concatenate([[0.0], np.cumsum(np.maximum(np.minimum(prior, _MOST * gains), _LEAST))])
 
     def charge(self, size: int, n_rows: float) -> float:
         """Charge for a support of this size, corrected for the noise that was fitted.
 
         Each feature pays its share of -2 log prior, uniform over sizes and over the supports of each size, but at most
         three times what a feature of noise of its rank would gain: where many features are wanted, a small one
-        that is there by chance does less harm than the prior takes it for.
+        that is there by chance does less harm than the prior takes it for. At least half a unit is due.
         """
         return float(self._charges[size]) * n_rows / max(n_rows - size - 2, 1e-3)
 
