@@ -100,8 +100,13 @@ class Correlations:
         size = float(np.linalg.norm(rest))
         if size <= 1e-6 * length:
             return
-        fresh = (products - a @ self._products[: self.count]) / size
-        error = (self.slack * length + float(np.abs(a) @ self._errors[: self.count])) / size
+        inside = float(np.linalg.norm(a))
+        if inside <= 1e-13 * length:  # a new direction already: what it shares with the others counts as rounding
+            fresh = products / size
+        else:
+            fresh = (products - a @ self._products[: self.count]) / size
+            inside = 0.0
+        error = (self.slack * length + inside + float(np.abs(a) @ self._errors[: self.count])) / size
         if not error < 1e-2:  # known too badly to be of use, and later directions would inherit it
             return
         k = self.count

@@ -6,60 +6,96 @@ from numba import njit
 _SUMS = {"reassoc", "contract", "nsz"}
 
 
+@njit(cache=True, nogil=True)
+def carry(old_upper, old_lower, norms, factor, drift, scale, room, widening, upper, lower, found):
+    """Carry bounds to a residual that has moved by ``drift`` and a model under which weights shrink by ``factor``.
+
+    Collects the features that these bounds would not clear with some room to spare, and returns how many there are.
+    """
+    count = 0
+    for i in range(upper.shape[0]):
+        high = old_upper[i] + drift * norms[i]
+        low = old_lower[i] / factor
+        upper[i] = high
+        lower[i] = low
+        if norms[i] > 0.0 and not (high + room * norms[i]) * widening < scale * low:
+            found[count] = i
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _add_squares(rows, c, count, row, out):
+    """out_i += |rows c_i|^2 for a block of features."""
+    for k in range(rows.shape[0]):
+        for i in range(count):
+            row[i] = 0.0
+        for j in range(rows.shape[1]):
+            factor = rows[k, j]
+            if factor != 0.0:
+                for i in range(count):
+                    row[i] += factor * c[j, i]
+        for i in range(count):
+            out[i] += row[i] * row[i]
+
+
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def bound_features(
-    products, n_directions, a, rest, perpendicular, product_error, inner, across, across_norm, widest, lam, errors,
-    slack, norms, one_sided, upper, lower, start, stop,
+    index, products, n_directions, a, rest, perpendicular, product_error, first, low_rank, across, across_norm, widest,
+    lam, errors, slack, norms, one_sided, upper, lower, start, stop,
 ):  # fmt: skip
     """Bound correlations, ``upper_i >= |phi_i' r|`` (no bars if one-sided), and weights, ``lower_i <= u_i``.
 
-    All there is to go by are the products with a few directions Q.
-    With c = Q'phi and e the norm of what is left of phi: ``u^2 >= |inner c|^2 + (e - |across c|)^2 / widest``.
-    ``errors`` bounds the rounding of c, per unit of norm; ``rest`` is an upper bound on e.
+    For the features ``index[start:stop]``; bounds already there stay where they are better. All there is to go by are
+    the products with a few directions Q. With c = Q'phi and e the norm of what is left of phi:
+    ``u^2 >= c'S_QQ^-1 c + (e - |across c|)^2 / widest``. The first term is ``|first c|^2``, or, if ``low_rank``,
+    ``(|c|^2 - |first c|^2) / lam``. ``errors`` bounds the rounding of c, per unit of norm; ``rest`` is an upper
+    bound on e.
     """
-    block = 256
+    block = 128
+    c = np.empty((n_directions, block))
     part = np.empty(block)
-    first = np.empty(block)
-    second = np.empty(block)
+    inside = np.empty(block)
+    shrunk = np.empty(block)
+    beside = np.empty(block)
     row = np.empty(block)
     doubt = 4.0 * errors * (2.0 + errors) + 8.0 * slack
+    cancelled = 1e-15 * (n_directions + first.shape[0] + 8)
     for low in range(start, stop, block):
-        high = min(low + block, stop)
-        for i in range(high - low):
+        count = min(block, stop - low)
+        for i in range(count):
             part[i] = 0.0
-            first[i] = 0.0
-            second[i] = 0.0
+            inside[i] = 0.0
+            shrunk[i] = 0.0
+            beside[i] = 0.0
         for k in range(n_directions):
-            for i in range(high - low):
-                part[i] += a[k] * products[k, low + i]
-            for i in range(high - low):
-                row[i] = 0.0
-            for j in range(k + 1):
-                factor = inner[k, j]
-                for i in range(high - low):
-                    row[i] += factor * products[j, low + i]
-            for i in range(high - low):
-                first[i] += row[i] * row[i]
-            for i in range(high - low):
-                row[i] = 0.0
-            for j in range(n_directions):
-                factor = across[k, j]
-                for i in range(high - low):
-                    row[i] += factor * products[j, low + i]
-            for i in range(high - low):
-                second[i] += row[i] * row[i]
-        for i in range(high - low):
-            norm = norms[low + i]
-            e_high = rest[low + i]
+            for i in range(count):
+                c[k, i] = products[k, index[low + i]]
+            for i in range(count):
+                part[i] += a[k] * c[k, i]
+                inside[i] += c[k, i] * c[k, i]
+        _add_squares(first, c, count, row, shrunk)
+        _add_squares(across, c, count, row, beside)
+        for i in range(count):
+            place = index[low + i]
+            norm = norms[place]
+            e_high = rest[place]
             e_low = np.sqrt(max(e_high * e_high - norm * norm * doubt, 0.0))
             value = part[i] if one_sided else abs(part[i])
-            upper[low + i] = value + perpendicular * e_high + product_error * norm
-            length = np.sqrt(second[i])
+            high = value + perpendicular * e_high + product_error * norm
+            if not upper[place] < high:
+                upper[place] = high
+            length = np.sqrt(beside[i])
             slip = across_norm * errors * norm
             gap = max(e_low - length - slip, length - slip - e_high)
             gap = max(gap, 0.0)
-            seen = max(np.sqrt(first[i]) - errors * norm / np.sqrt(lam), 0.0)
-            lower[low + i] = np.sqrt(seen * seen + gap * gap / widest)
+            square = shrunk[i]
+            if low_rank:
+                square = max(inside[i] * (1.0 - cancelled) - shrunk[i], 0.0) / lam
+            seen = max(np.sqrt(square) - errors * norm / np.sqrt(lam), 0.0)
+            least = np.sqrt(seen * seen + gap * gap / widest)
+            if not lower[place] > least:
+                lower[place] = least
 
 
 @njit(cache=True, nogil=True)

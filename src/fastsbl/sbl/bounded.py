@@ -99,6 +99,13 @@ class Look:
         return self.danger is not None and self.factor <= self._widening and self.drift(residual) <= self._drift
 
 
+def _inverse_factor(matrix: FloatArray) -> FloatArray:
+    """L^-1 of a positive definite L L'."""
+    factor, failed = dpotrf(matrix, lower=1, clean=1)
+    assert not failed
+    return np.asarray(dtrtri(factor, lower=1)[0])
+
+
 class BoundedInner:
     """The inner problems of one fit, real data and one target.
 
@@ -120,6 +127,10 @@ class BoundedInner:
     extra_directions = 1
     """Leading directions of the model that are read along with the residual, at hardly more than its cost."""
 
+    worth = 1.0
+    most_extra = 64
+    spare = (4.0, 1.05)
+
     most_guarded = 0.05
     """Largest share of features that setting a guard may evaluate exactly."""
 
@@ -133,9 +144,12 @@ class BoundedInner:
         self.rules = rules
         self.phi = problem.dictionary
         self.ws = WorkingSet(self.phi, y)
-        self.correlations = Correlations(self.phi, y, problem.correlations, problem.norms, problem.slack)
+        self.correlations = Correlations(
+            self.phi, y, problem.correlations, problem.norms, problem.slack, most_directions=128
+        )
         self.loop = CertifiedLasso(self.ws, self.correlations, positive=problem.positive)
         n = problem.norms.size
+        self._bounded_at = y
         self._upper, self._lower, self._found = np.empty(n), np.empty(n), np.empty(n, dtype=np.intp)
         self.look: Look | None = None
         self.residual = y
@@ -270,7 +284,9 @@ class BoundedInner:
             return 0.0
         products = self.phi.correlate(residual)
         self.correlations.add(residual, products)
-        self._bound(model, residual)
+        if self.look is not None:
+            self.look.move_to(model, active, self.ws)
+        self._bound_well(model, residual, again=False)
         upper = self._size(products) + self.problem.slack * self.problem.norms * float(np.linalg.norm(residual))
         doubtful = (upper >= self.lam * self._lower * (1.0 - _RELATIVE)) & (self.problem.norms > 0)
         doubtful[self.ws.index[active]] = False
@@ -336,43 +352,46 @@ class BoundedInner:
         self.ws.add(index[violate], self.lam * weights[violate])
         return bool(violate.any()), weights
 
-    def _bound(self, model: SupportModel, residual: FloatArray) -> None:
-        """Bounds on all correlations and weights, from the products in memory."""
-        seen = self.correlations
+    def _bound(self, model: SupportModel, residual: FloatArray, index: IndexArray) -> None:
+        """Sharpen the bounds on correlations and weights of some features, from the products in memory."""
+        if index.size == 0:
+            return
+        seen, size = self.correlations, model.size
         k = seen.count
-        basis = seen.basis
         a, perpendicular = seen.split(residual)
-        inside = basis @ model.scaled.T  # Q'B, k x s
-        outside = model.scaled - inside.T @ basis  # rows: what Q leaves of B
-        factor, failed = dpotrf(self.lam * np.eye(k) + inside @ inside.T, lower=1, clean=1)
-        assert not failed
-        inner = dtrtri(factor, lower=1)[0]
-        across = np.zeros((k, k))
+        inside = seen.basis @ model.scaled.T  # Q'B, k x s
         widest, across_norm = self.lam, 0.0
-        if model.size:
-            shrunk = inner @ inside  # L^-1 Q'B
-            remaining = np.eye(model.size) - shrunk.T @ shrunk  # I - B'Q S_QQ^-1 Q'B
+        low_rank = 2 * size < k
+        first, across = np.zeros((0, k)), np.zeros((0, k))
+        if size:
+            outside = model.scaled - inside.T @ seen.basis  # rows: what Q leaves of B
             gram = outside @ outside.T
-            values, vectors = np.linalg.eigh(gram)
-            half = vectors * np.sqrt(np.maximum(values, 0.0))  # gram = half half'
-            widest += max(float(np.linalg.eigvalsh(half.T @ remaining @ half)[-1]), 0.0)
+            back = _inverse_factor(self.lam * np.eye(size) + inside.T @ inside)  # I - B'Q S_QQ^-1 Q'B = lam back'back
+            widest += self.lam * max(float(np.linalg.eigvalsh(back @ gram @ back.T)[-1]), 0.0)
             widest += 1e-12 * float(np.trace(gram)) + 1e-15 * float(np.trace(model.inner))
-            long = half.T @ (shrunk.T @ inner)  # z* has the length of this times c
-            across_square = long.T @ long
-            values, vectors = np.linalg.eigh(across_square)
-            across = (vectors * np.sqrt(np.maximum(values, 0.0))).T
-            across_norm = float(np.sqrt(max(values[-1], 0.0)))
+            long = back.T @ (back @ inside.T)  # z has the length of B_outside times this times c
+            if size < k:
+                values, vectors = np.linalg.eigh(gram)
+                across = (vectors * np.sqrt(np.maximum(values, 0.0))).T @ long
+            else:
+                values, vectors = np.linalg.eigh(long.T @ gram @ long)
+                across = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+            across_norm = float(np.linalg.norm(across))
+            if low_rank:
+                first = back @ inside.T  # c'S_QQ^-1 c = (|c|^2 - |first c|^2) / lam
+        if not low_rank:
+            first = _inverse_factor(self.lam * np.eye(k) + inside @ inside.T)  # c'S_QQ^-1 c = |first c|^2
         error = seen.product_error(a, perpendicular)
-        across = np.ascontiguousarray(across)
+        first, across = np.ascontiguousarray(first), np.ascontiguousarray(across)
 
         def task(start: int, stop: int) -> None:
             _kernels.bound_features(
-                seen.products, k, a, seen.rest, perpendicular, error, inner, across, across_norm, widest, self.lam,
-                seen.error, seen.slack, self.problem.norms, self.problem.positive, self._upper, self._lower,
-                start, stop,
+                index, seen.products, k, a, seen.rest, perpendicular, error, first, low_rank, across, across_norm,
+                widest, self.lam, seen.error, seen.slack, self.problem.norms, self.problem.positive, self._upper,
+                self._lower, start, stop,
             )  # fmt: skip
 
-        run_in_chunks(task, self.phi.n_features, 4.0 * k * k * self.phi.n_features)
+        run_in_chunks(task, index.size, 4.0 * k * (first.shape[0] + across.shape[0] + 2) * index.size)
 
     def _doubtful(self, skip: IndexArray, drift: float = 0.0, widening: float = 1.0 + _RELATIVE) -> IndexArray:
         found = _kernels.over_limit(
@@ -383,10 +402,9 @@ class BoundedInner:
     def _check_all(self, model: SupportModel, residual: FloatArray, *, again: bool) -> bool:
         """Look at every feature through bounds and read those in doubt; whether any joined."""
         ws, phi = self.ws, self.phi
-        exact = self._lower.copy() if again else None  # the model is that of the last look: its bounds still hold
         doubtful = None
         if again or not self._crowded:
-            self._bound_well(model, residual, exact)
+            self._bound_well(model, residual, again=again)
             if self._wake(model, self._lower, 1.0):
                 return True
             doubtful = self._doubtful(ws.position)
@@ -395,9 +413,12 @@ class BoundedInner:
             self._crowded = doubtful.size > self.full_pass_share * phi.n_features
         if doubtful is None or not phi.cheap_columns or self._crowded:
             products = self._read_all(model, residual)
-            self._bound_well(model, residual, exact)
+            if doubtful is None:
+                self._bound_well(model, residual, again=False)
             error = self.problem.slack * float(np.linalg.norm(residual))
             np.minimum(self._upper, self._size(products) + error * self.problem.norms, out=self._upper)
+            if doubtful is not None:
+                self._bound_well(model, residual, again=True)
             if doubtful is None and self._wake(model, self._lower, 1.0):
                 return True
             doubtful = self._doubtful(ws.position)
@@ -425,6 +446,7 @@ class BoundedInner:
         basis = seen.basis
         outside = model.scaled - (model.scaled @ basis.T) @ basis
         values, vectors = np.linalg.eigh(outside @ outside.T)
+        extra = min(max(extra, int(np.count_nonzero(values > self.worth * self.lam))), self.most_extra)
         leading = (vectors[:, -extra:].T @ outside) / np.sqrt(np.maximum(values[-extra:, None], 1e-300))
         together = self.phi.correlate(np.vstack([residual, leading]).T)
         seen.add(residual, together[:, 0])
@@ -432,14 +454,29 @@ class BoundedInner:
             seen.add(leading[k], together[:, k + 1])
         return np.ascontiguousarray(together[:, 0])
 
-    def _bound_well(self, model: SupportModel, residual: FloatArray, exact: FloatArray | None) -> None:
-        """The best of three bounds: from products in memory, from the last look, from this iteration."""
-        self._bound(model, residual)
-        if self.look is not None:
-            np.maximum(self._lower, self.look.lower / self.look.factor, out=self._lower)
-            np.minimum(self._upper, self.look.upper + self.look.drift(residual) * self.problem.norms, out=self._upper)
-        if exact is not None:
-            np.maximum(self._lower, exact, out=self._lower)
+    def _bound_well(self, model: SupportModel, residual: FloatArray, *, again: bool) -> None:
+        """The best of three bounds: from products in memory, from the last look, from this iteration.
+
+        The first are evaluated only for features that the others do not clear.
+        """
+        if again:  # the model is the same, so that the bounds on the weights still hold
+            old_upper, old_lower, factor = self._upper, self._lower, 1.0
+            drift = float(np.linalg.norm(residual - self._bounded_at))
+        elif self.look is not None:
+            old_upper, old_lower, factor = self.look.upper, self.look.lower, self.look.factor
+            drift = self.look.drift(residual)
+        else:
+            self._upper[:], self._lower[:] = np.inf, 0.0
+            self._bound(model, residual, np.flatnonzero(self.problem.norms > 0))
+            self._bounded_at = residual
+            return
+        room, widening = self.spare
+        found = _kernels.carry(
+            old_upper, old_lower, self.problem.norms, factor, drift, self.lam,
+            room * float(np.linalg.norm(residual - self.residual)), widening, self._upper, self._lower, self._found,
+        )  # fmt: skip
+        self._bound(model, residual, self._found[:found])
+        self._bounded_at = residual
 
     def _remember(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> None:
         """Keep this look at all features, with room for the coming steps if only few are then in danger.
