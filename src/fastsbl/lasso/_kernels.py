@@ -3,7 +3,11 @@
 import numpy as np
 from numba import njit
 
+from fastsbl.lasso._active_set_kernels import solve_active_set
+
 _SUMS = {"reassoc", "contract", "nsz"}  # sums may be reordered; infinities keep their meaning
+_MANY = 40  # nonzero entries above which factors are updated rather than computed anew
+_EPOCHS_IF_MANY = 3
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -228,11 +232,20 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
     _gradient(gram, target, theta, g, size)
     for epoch in range(1, min(16, max_epochs) + 1):
         biggest, changed = _epoch(gram, limits, theta, g, size, positive)
+        if changed and epoch >= _EPOCHS_IF_MANY and np.count_nonzero(theta[:size]) > _MANY:
+            break
         if biggest <= tol * scale or not changed or epoch % 4 == 0:
             _newton(gram, target, limits, theta, g, size, 12, positive)
             allowed = max(tol * scale, _rounding(gram, theta, scale, size))
             if _worst_violation(gram, limits, theta, g, size, positive) <= allowed:
                 return epoch
+    allowed = max(tol * scale, _rounding(gram, theta, scale, size))
+    steps = solve_active_set(gram, target, limits, theta, g, size, allowed, max_epochs, positive)
+    if steps > 0:
+        allowed = max(tol * scale, _rounding(gram, theta, scale, size))
+        if _worst_violation(gram, limits, theta, g, size, positive) <= allowed:
+            return min(16 + steps, max_epochs)
+    _gradient(gram, target, theta, g, size)
     best = np.inf
     stalled = 0
     for step in range(17, max_epochs + 1):

@@ -186,7 +186,7 @@ class BoundedInner:
         take_first(self.ws, problem, rejected, None)
         seen = 0
         while True:
-            found = self.loop.step(known, rejected, batch=max(64, self.ws.size))
+            found = self.loop.step(known, rejected, batch=max(64, self.ws.support().size))
             self._singles += found.checked
             if found.violators == 0:
                 break

@@ -1,0 +1,175 @@
+"""A compiled active-set solver for the lasso on a Gram matrix, for supports of more than a few dozen.
+
+Entries join in blocks, leave one at a time where the path to the minimum within their orthant meets zero, and
+the Cholesky factor of the active block is updated, not recomputed. The objective falls with every step.
+"""
+
+import numpy as np
+from numba import njit
+
+_SUMS = {"reassoc", "contract", "nsz"}
+_BLOCK = 24  # most entries that join at once
+_NEAR = 0.5  # those whose violation is at least this share of the worst
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _append(factor, active, s, gram, j):
+    """Add row j to the factor of the active block; whether the column is independent of the others."""
+    row = factor[s]
+    for p in range(s):
+        total = gram[j, active[p]]
+        for k in range(p):
+            total -= row[k] * factor[p, k]
+        row[p] = total / factor[p, p]
+    total = gram[j, j]
+    for k in range(s):
+        total -= row[k] * row[k]
+    if not total > 1e-12 * gram[j, j]:
+        return False
+    row[s] = np.sqrt(total)
+    active[s] = j
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _delete(factor, active, s, p):
+    """Take row p out of the factor of s rows, by rotations."""
+    cosines = np.empty(s)
+    sines = np.empty(s)
+    for i in range(p, s - 1):
+        active[i] = active[i + 1]
+        row = factor[i]
+        below = factor[i + 1]
+        for k in range(p):
+            row[k] = below[k]
+        carried = below[p]
+        for k in range(p, i):
+            following = below[k + 1]
+            row[k] = cosines[k] * carried + sines[k] * following
+            carried = cosines[k] * following - sines[k] * carried
+        following = below[i + 1]
+        length = np.hypot(carried, following)
+        cosines[i] = carried / length
+        sines[i] = following / length
+        row[i] = length
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _solve(factor, b, s):
+    """Solve L L' x = b in place."""
+    for i in range(s):
+        total = b[i]
+        for k in range(i):
+            total -= factor[i, k] * b[k]
+        b[i] = total / factor[i, i]
+    for i in range(s - 1, -1, -1):
+        value = b[i] / factor[i, i]
+        b[i] = value
+        for k in range(i):
+            b[k] -= value * factor[i, k]
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _update(gram, factor, g, j, size):
+    for i in range(size):
+        g[i] -= factor * gram[j, i]
+
+
+@njit(cache=True, nogil=True)
+def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, positive):
+    """Minimise 0.5 theta'G theta - target'theta + sum limits |theta| from ``theta``, with ``g = target - G theta``.
+
+    Returns the steps taken, negative if the optimality conditions could not be met to within ``allowed`` per unit of
+    column norm, as where active columns are dependent.
+    """
+    many = np.count_nonzero(theta[:size])
+    room = min(size, many + 128)
+    factor = np.empty((room, room))
+    active = np.empty(room, dtype=np.int64)
+    signs = np.zeros(size)
+    s = 0
+    for j in range(size):
+        if theta[j] != 0.0:
+            if _append(factor, active, s, gram, j):
+                signs[j] = 1.0 if theta[j] > 0.0 else -1.0
+                s += 1
+            else:  # it depends on those before: begin without it
+                _update(gram, -theta[j], g, j, size)
+                theta[j] = 0.0
+    step = np.empty(room)
+    before = np.empty(size)
+    for count in range(1, most_steps + 1):
+        before[:size] = theta[:size]
+        # to the minimum within the orthant, dropping entries at its walls
+        for p in range(s):
+            step[p] = g[active[p]] - limits[active[p]] * signs[active[p]]
+        right = step[:s].copy()
+        while s > 0:
+            step[:s] = right[:s]
+            _solve(factor, step, s)
+            share, wall = 1.0, -1
+            for p in range(s):
+                j = active[p]
+                if step[p] * signs[j] < 0.0 and (positive or limits[j] > 0.0):
+                    reach = -theta[j] / step[p]
+                    if reach < share or (wall < 0 and reach <= share):
+                        share, wall = reach, p
+            for p in range(s):
+                theta[active[p]] += share * step[p]
+            if wall < 0:
+                break
+            theta[active[wall]] = 0.0
+            signs[active[wall]] = 0.0
+            _delete(factor, active, s, wall)
+            for p in range(wall, s - 1):
+                right[p] = right[p + 1]
+            s -= 1
+            for p in range(s):
+                right[p] *= 1.0 - share
+        moved = False
+        for j in range(size):
+            if theta[j] != before[j]:
+                _update(gram, theta[j] - before[j], g, j, size)
+                moved = True
+        # what violates its limit
+        worst = 0.0
+        for j in range(size):
+            if signs[j] == 0.0 and limits[j] < np.inf and gram[j, j] > 0.0:
+                miss = ((g[j] if positive else abs(g[j])) - limits[j]) / np.sqrt(gram[j, j])
+                worst = max(worst, miss)
+        if worst <= allowed:
+            g[:size] = target[:size]
+            for j in range(size):
+                if theta[j] != 0.0:
+                    _update(gram, theta[j], g, j, size)
+            for p in range(s):
+                j = active[p]
+                worst = max(worst, abs(g[j] - limits[j] * signs[j]) / np.sqrt(gram[j, j]))
+            if worst <= allowed:
+                return count
+            if not moved:
+                return -count
+            continue
+        if not moved and count > 1:
+            return -count  # rounding: what joined had to leave at once
+        if s + _BLOCK > room:
+            room = min(size, 2 * room)
+            larger = np.empty((room, room))
+            larger[:s, :s] = factor[:s, :s]
+            factor = larger
+            more = np.empty(room, dtype=np.int64)
+            more[:s] = active[:s]
+            active = more
+            step = np.empty(room)
+        joined = 0
+        for j in range(size):
+            if signs[j] != 0.0 or limits[j] == np.inf or gram[j, j] <= 0.0 or s >= room or joined >= _BLOCK:
+                continue
+            miss = ((g[j] if positive else abs(g[j])) - limits[j]) / np.sqrt(gram[j, j])
+            if miss >= _NEAR * worst and miss > allowed and _append(factor, active, s, gram, j):
+                signs[j] = 1.0 if g[j] > 0.0 else -1.0
+                s += 1
+                joined += 1
+        if joined == 0:
+            return -count
+    return -most_steps
