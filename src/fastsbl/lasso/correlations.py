@@ -49,6 +49,7 @@ class Correlations:
         self._products = np.zeros((most_directions, norms.size))
         self._errors = np.zeros(most_directions)
         self.count = 0
+        self.added = 0
         self._rest_squared = norms**2 * (1.0 + 4.0 * slack)
         self._rest = norms * (1.0 + 2.0 * slack)
         self._found = np.empty(norms.size, dtype=np.intp)
@@ -114,6 +115,7 @@ class Correlations:
         self._products[k] = fresh
         self._errors[k] = error
         self.count = k + 1
+        self.added += 1
         self._rest_squared -= np.maximum(np.abs(fresh) - error * self.norms, 0.0) ** 2
         self._measure_rest()
 

@@ -40,21 +40,56 @@ def _add_squares(rows, c, count, row, out):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def bound_features(
-    index, products, n_directions, a, rest, perpendicular, product_error, first, low_rank, across, across_norm, widest,
-    lam, errors, slack, norms, one_sided, upper, lower, start, stop,
-):  # fmt: skip
-    """Bound correlations, ``upper_i >= |phi_i' r|`` (no bars if one-sided), and weights, ``lower_i <= u_i``.
+def bound_correlations(
+    index, products, n_directions, a, rest, perpendicular, product_error, norms, one_sided, upper, start, stop
+):
+    """``upper_i >= |phi_i' r|`` (no bars if one-sided) for the features ``index[start:stop]``, where that is lower.
 
-    For the features ``index[start:stop]``; bounds already there stay where they are better. All there is to go by are
-    the products with a few directions Q. With c = Q'phi and e the norm of what is left of phi:
-    ``u^2 >= c'S_QQ^-1 c + (e - |across c|)^2 / widest``. The first term is ``|first c|^2``, or, if ``low_rank``,
+    r has the coordinates ``a`` in the directions whose products are known, and a rest of length ``perpendicular``.
+    """
+    block = 512
+    part = np.empty(block)
+    for low in range(start, stop, block):
+        count = min(block, stop - low)
+        part[:count] = 0.0
+        for k in range(n_directions):
+            factor = a[k]
+            if factor != 0.0:
+                for i in range(count):
+                    part[i] += factor * products[k, index[low + i]]
+        for i in range(count):
+            place = index[low + i]
+            value = part[i] if one_sided else abs(part[i])
+            high = value + perpendicular * rest[place] + product_error * norms[place]
+            if not upper[place] < high:
+                upper[place] = high
+
+
+@njit(cache=True, nogil=True)
+def still_open(index, upper, lower, norms, scale, room, widening, found):
+    """Features of ``index`` that the bounds do not clear with room to spare; returns how many."""
+    count = 0
+    for place in index:
+        if not (upper[place] + room * norms[place]) * widening < scale * lower[place]:
+            found[count] = place
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def bound_weights(
+    index, products, n_directions, rest, first, low_rank, across, across_norm, widest, lam, errors, slack, norms,
+    lower, start, stop,
+):  # fmt: skip
+    """``lower_i <= u_i`` for the features ``index[start:stop]``, where that is higher than what is there.
+
+    All there is to go by are the products with a few directions Q. With c = Q'phi and e the norm of what is left of
+    phi: ``u^2 >= c'S_QQ^-1 c + (e - |across c|)^2 / widest``. The first term is ``|first c|^2``, or, if ``low_rank``,
     ``(|c|^2 - |first c|^2) / lam``. ``errors`` bounds the rounding of c, per unit of norm; ``rest`` is an upper
     bound on e.
     """
     block = 128
     c = np.empty((n_directions, block))
-    part = np.empty(block)
     inside = np.empty(block)
     shrunk = np.empty(block)
     beside = np.empty(block)
@@ -64,7 +99,6 @@ def bound_features(
     for low in range(start, stop, block):
         count = min(block, stop - low)
         for i in range(count):
-            part[i] = 0.0
             inside[i] = 0.0
             shrunk[i] = 0.0
             beside[i] = 0.0
@@ -72,7 +106,6 @@ def bound_features(
             for i in range(count):
                 c[k, i] = products[k, index[low + i]]
             for i in range(count):
-                part[i] += a[k] * c[k, i]
                 inside[i] += c[k, i] * c[k, i]
         _add_squares(first, c, count, row, shrunk)
         _add_squares(across, c, count, row, beside)
@@ -81,10 +114,6 @@ def bound_features(
             norm = norms[place]
             e_high = rest[place]
             e_low = np.sqrt(max(e_high * e_high - norm * norm * doubt, 0.0))
-            value = part[i] if one_sided else abs(part[i])
-            high = value + perpendicular * e_high + product_error * norm
-            if not upper[place] < high:
-                upper[place] = high
             length = np.sqrt(beside[i])
             slip = across_norm * errors * norm
             gap = max(e_low - length - slip, length - slip - e_high)
@@ -108,3 +137,14 @@ def over_limit(upper, lower, norms, scale, drift, widening, skip, found):
             found[count] = i
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def count_over(upper, lower, norms, scale, drifts, widenings, skip, counts):
+    """How many features `over_limit` would find for each of several drifts and widenings."""
+    rooms = drifts.shape[0]
+    counts[:] = 0
+    for i in range(upper.shape[0]):
+        if skip[i] < 0 and norms[i] > 0.0:
+            for k in range(rooms):
+                counts[k] += not (upper[i] + norms[i] * drifts[k]) * widenings[k] < scale * lower[i]

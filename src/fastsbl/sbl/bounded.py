@@ -127,15 +127,18 @@ class BoundedInner:
     extra_directions = 1
     """Leading directions of the model that are read along with the residual, at hardly more than its cost."""
 
-    worth = 1.0
+    worth = 4.0
     most_extra = 64
-    spare = (4.0, 1.05)
+    spare = (2.0, 1.05)
 
-    most_guarded = 0.05
+    most_guarded = 0.08
     """Largest share of features that setting a guard may evaluate exactly."""
 
-    rooms = ((8.0, 1.1), (4.0, 1.06), (2.0, 1.05), (2.0, 1.03))
-    """How far a guard lets the residual move (in last steps) and the weights shrink (a factor); best first."""
+    rooms = np.array([(d, w) for d in (64.0, 32.0, 16.0, 8.0, 4.0, 2.0) for w in (1.1, 1.06, 1.03, 1.01)])
+    """How far a guard may let the residual move (in last steps) and the weights shrink (a factor)."""
+
+    worth_an_iteration = 300.0
+    """How many features a guard may evaluate to spare one look at all of them."""
 
     def __init__(self, problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...]) -> None:
         self.problem = problem
@@ -149,7 +152,8 @@ class BoundedInner:
         )
         self.loop = CertifiedLasso(self.ws, self.correlations, positive=problem.positive)
         n = problem.norms.size
-        self._bounded_at = y
+        self._bounded_at, self._bounded_with = y, 0
+        self._last_step, self._since_look = 0.0, 1
         self._upper, self._lower, self._found = np.empty(n), np.empty(n), np.empty(n, dtype=np.intp)
         self.look: Look | None = None
         self.residual = y
@@ -186,7 +190,7 @@ class BoundedInner:
         take_first(self.ws, problem, rejected, None)
         seen = 0
         while True:
-            found = self.loop.step(known, rejected, batch=max(64, self.ws.support().size))
+            found = self.loop.step(known, rejected, batch=max(64, self.ws.support().size // 2))
             self._singles += found.checked
             if found.violators == 0:
                 break
@@ -231,6 +235,8 @@ class BoundedInner:
                 break
         if evaluated:
             self._remember(model, active, residual)
+        self._last_step = float(np.linalg.norm(residual - self.residual))
+        self._since_look = 1 if evaluated else self._since_look + 1
         self.residual = residual
         return self._result(residual)
 
@@ -263,6 +269,7 @@ class BoundedInner:
         ws.theta[:] = 0.0
         ws.theta[active] = theta
         self.residual = followed.residual
+        self._since_look += len(followed.records)
         penalty = float(np.abs(theta) @ ws.limits[active])
         *_, gap, singles = followed.records[-1].tolist()
         return InnerResult(active, theta, weights, followed.residual, penalty, gap, {}, int(singles)), followed
@@ -286,7 +293,7 @@ class BoundedInner:
         self.correlations.add(residual, products)
         if self.look is not None:
             self.look.move_to(model, active, self.ws)
-        self._bound_well(model, residual, again=False)
+        self._bound(model, residual, again=False)
         upper = self._size(products) + self.problem.slack * self.problem.norms * float(np.linalg.norm(residual))
         doubtful = (upper >= self.lam * self._lower * (1.0 - _RELATIVE)) & (self.problem.norms > 0)
         doubtful[self.ws.index[active]] = False
@@ -352,13 +359,24 @@ class BoundedInner:
         self.ws.add(index[violate], self.lam * weights[violate])
         return bool(violate.any()), weights
 
-    def _bound(self, model: SupportModel, residual: FloatArray, index: IndexArray) -> None:
-        """Sharpen the bounds on correlations and weights of some features, from the products in memory."""
-        if index.size == 0:
-            return
+    def _bound_correlations(self, residual: FloatArray, index: IndexArray) -> None:
+        """Sharpen the bounds on some correlations, from the products in memory."""
+        seen = self.correlations
+        a, perpendicular = seen.split(residual)
+        error = seen.product_error(a, perpendicular)
+
+        def task(start: int, stop: int) -> None:
+            _kernels.bound_correlations(
+                index, seen.products, seen.count, a, seen.rest, perpendicular, error, self.problem.norms,
+                self.problem.positive, self._upper, start, stop,
+            )  # fmt: skip
+
+        run_in_chunks(task, index.size, 2.0 * seen.count * index.size)
+
+    def _bound_weights(self, model: SupportModel, index: IndexArray) -> None:
+        """Sharpen the bounds on some weights, from the products in memory."""
         seen, size = self.correlations, model.size
         k = seen.count
-        a, perpendicular = seen.split(residual)
         inside = seen.basis @ model.scaled.T  # Q'B, k x s
         widest, across_norm = self.lam, 0.0
         low_rank = 2 * size < k
@@ -381,14 +399,12 @@ class BoundedInner:
                 first = back @ inside.T  # c'S_QQ^-1 c = (|c|^2 - |first c|^2) / lam
         if not low_rank:
             first = _inverse_factor(self.lam * np.eye(k) + inside @ inside.T)  # c'S_QQ^-1 c = |first c|^2
-        error = seen.product_error(a, perpendicular)
         first, across = np.ascontiguousarray(first), np.ascontiguousarray(across)
 
         def task(start: int, stop: int) -> None:
-            _kernels.bound_features(
-                index, seen.products, k, a, seen.rest, perpendicular, error, first, low_rank, across, across_norm,
-                widest, self.lam, seen.error, seen.slack, self.problem.norms, self.problem.positive, self._upper,
-                self._lower, start, stop,
+            _kernels.bound_weights(
+                index, seen.products, k, seen.rest, first, low_rank, across, across_norm, widest, self.lam,
+                seen.error, seen.slack, self.problem.norms, self._lower, start, stop,
             )  # fmt: skip
 
         run_in_chunks(task, index.size, 4.0 * k * (first.shape[0] + across.shape[0] + 2) * index.size)
@@ -404,7 +420,7 @@ class BoundedInner:
         ws, phi = self.ws, self.phi
         doubtful = None
         if again or not self._crowded:
-            self._bound_well(model, residual, again=again)
+            self._bound(model, residual, again=again)
             if self._wake(model, self._lower, 1.0):
                 return True
             doubtful = self._doubtful(ws.position)
@@ -414,11 +430,11 @@ class BoundedInner:
         if doubtful is None or not phi.cheap_columns or self._crowded:
             products = self._read_all(model, residual)
             if doubtful is None:
-                self._bound_well(model, residual, again=False)
+                self._bound(model, residual, again=False)
             error = self.problem.slack * float(np.linalg.norm(residual))
             np.minimum(self._upper, self._size(products) + error * self.problem.norms, out=self._upper)
             if doubtful is not None:
-                self._bound_well(model, residual, again=True)
+                self._bound(model, residual, again=True)
             if doubtful is None and self._wake(model, self._lower, 1.0):
                 return True
             doubtful = self._doubtful(ws.position)
@@ -454,29 +470,37 @@ class BoundedInner:
             seen.add(leading[k], together[:, k + 1])
         return np.ascontiguousarray(together[:, 0])
 
-    def _bound_well(self, model: SupportModel, residual: FloatArray, *, again: bool) -> None:
-        """The best of three bounds: from products in memory, from the last look, from this iteration.
+    def _bound(self, model: SupportModel, residual: FloatArray, *, again: bool) -> None:
+        """Bound all correlations and weights: carry on what is known, and sharpen it where that does not settle it.
 
-        The first are evaluated only for features that the others do not clear.
+        ``again`` says that the model is that of the last call, and only the residual may have moved.
         """
-        if again:  # the model is the same, so that the bounds on the weights still hold
-            old_upper, old_lower, factor = self._upper, self._lower, 1.0
+        norms, factor, drift = self.problem.norms, 1.0, 0.0
+        if again:
+            old_upper, old_lower = self._upper, self._lower
             drift = float(np.linalg.norm(residual - self._bounded_at))
         elif self.look is not None:
             old_upper, old_lower, factor = self.look.upper, self.look.lower, self.look.factor
             drift = self.look.drift(residual)
-        else:
-            self._upper[:], self._lower[:] = np.inf, 0.0
-            self._bound(model, residual, np.flatnonzero(self.problem.norms > 0))
-            self._bounded_at = residual
-            return
+        else:  # nothing yet but the size of the model
+            self._upper[:] = np.inf
+            np.divide(norms, np.sqrt(self.lam + np.linalg.norm(model.inner)) * (1.0 + _RELATIVE), out=self._lower)
+            old_upper, old_lower = self._upper, self._lower
         room, widening = self.spare
+        room *= float(np.linalg.norm(residual - self.residual))
         found = _kernels.carry(
-            old_upper, old_lower, self.problem.norms, factor, drift, self.lam,
-            room * float(np.linalg.norm(residual - self.residual)), widening, self._upper, self._lower, self._found,
-        )  # fmt: skip
-        self._bound(model, residual, self._found[:found])
-        self._bounded_at = residual
+            old_upper, old_lower, norms, factor, drift, self.lam, room, widening, self._upper, self._lower, self._found
+        )
+        if found:
+            index = self._found[:found].copy()
+            self._bound_correlations(residual, index)
+            if not again or self._bounded_with != self.correlations.added:
+                found = _kernels.still_open(
+                    index, self._upper, self._lower, norms, self.lam, 0.0, widening, self._found
+                )
+                if found:
+                    self._bound_weights(model, self._found[:found].copy())
+        self._bounded_at, self._bounded_with = residual, self.correlations.added
 
     def _remember(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> None:
         """Keep this look at all features, with room for the coming steps if only few are then in danger.
@@ -487,17 +511,33 @@ class BoundedInner:
         self._upper[self.ws.index] = self._size(self.ws.g)
         outside = np.full(self.phi.n_features, -1)
         outside[self.ws.index[active]] = 0
-        for share, widening in self.rooms:
-            drift = share * step
+        room = self._best_room(outside, step)
+        if room is not None:
+            drift, widening = room
             index = self._doubtful(outside, drift, widening)
-            if index.size <= self.most_guarded * self.phi.n_features:
-                rows = np.ascontiguousarray(self.phi.columns(index).T)
-                self._singles += index.size
-                self._upper[index] = self._size(rows @ residual)
-                self._lower[index] = model.weights(rows)
-                reach = (self._upper[index] + self.problem.norms[index] * drift) * widening
-                danger = reach >= self.lam * self._lower[index] * (1.0 - _RELATIVE)
-                self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())
-                self.look.guard(index[danger], rows[danger], drift, widening)
-                return
+            rows = np.ascontiguousarray(self.phi.columns(index).T)
+            self._singles += index.size
+            self._upper[index] = self._size(rows @ residual)
+            self._lower[index] = model.weights(rows)
+            reach = (self._upper[index] + self.problem.norms[index] * drift) * widening
+            danger = reach >= self.lam * self._lower[index] * (1.0 - _RELATIVE)
+            self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())
+            self.look.guard(index[danger], rows[danger], drift, widening)
+            return
         self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())
+
+    def _best_room(self, outside: IndexArray, step: float) -> tuple[float, float] | None:
+        """The room that spares most looks for the features it has evaluated, if steps and growth go on as they did."""
+        drifts, widenings = self.rooms[:, 0] * step, self.rooms[:, 1]
+        counts = np.empty(drifts.size, dtype=np.intp)
+        _kernels.count_over(self._upper, self._lower, self.problem.norms, self.lam, drifts, widenings, outside, counts)
+        rate = min(max(step / self._last_step, 0.3), 0.97) if self._last_step > 0 else 0.9
+        with np.errstate(divide="ignore", invalid="ignore"):  # steps shrink by this rate: where does their sum leave?
+            steps = np.log(1.0 - self.rooms[:, 0] * (1.0 - rate) / rate) / np.log(rate)
+        steps = np.where(np.isfinite(steps), steps, np.inf)
+        growth = 1.0 if self.look is None else (self.look.factor - 1.0) / self._since_look
+        steps = np.minimum(steps, (widenings - 1.0) / max(growth, 1e-12))
+        value = np.minimum(np.floor(steps), 40.0) * self.worth_an_iteration - counts
+        value[counts > self.most_guarded * self.phi.n_features] = -np.inf
+        best = int(np.argmax(value))
+        return (float(drifts[best]), float(widenings[best])) if value[best] > 0.0 else None
