@@ -157,7 +157,8 @@ def bounded_inner(X, y, lam, *, positive=False, directions=3, seed=0):
 @pytest.mark.parametrize("positive", [False, True], ids=["signed", "positive"])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("lam", [10.0, 1e-1, 1e-4, 1e-9])
-def test_bounds_are_bounds(lam, dtype, positive):
+def test_bounds_are_bounds(lam, dtype, positive, monkeypatch):
+    monkeypatch.setattr(BoundedInner, "most_directions", 16)
     for seed in range(12):
         size = (0, 1, 3, 8, 25, 40)[seed % 6]
         X, gamma, _ = make_model(20 + seed, size=size)
@@ -165,11 +166,11 @@ def test_bounds_are_bounds(lam, dtype, positive):
         X = np.asarray(made, dtype=float)
         rng = np.random.default_rng(seed)
         y = rng.standard_normal(N)
-        # up to 15 directions: more than are kept, so that some are forgotten
-        inner = bounded_inner(made, y, lam, positive=positive, directions=(0, 2, 6, 15)[seed % 4], seed=seed)
+        # up to 20 directions: more than are kept, so that some are forgotten
+        inner = bounded_inner(made, y, lam, positive=positive, directions=(0, 2, 6, 20)[seed % 4], seed=seed)
         model = support_model(X, gamma, lam)
         residual = model.whiten_target(y) if seed % 2 else rng.standard_normal(N)
-        inner._bound(model, residual)
+        sharpen_all(inner, model, residual)
         products = X.T @ residual
         exact = exact_weights(X, gamma, lam)
         if seed % 2 == 0:
@@ -178,6 +179,21 @@ def test_bounds_are_bounds(lam, dtype, positive):
         assert (inner._lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
         room = 1e-9 * np.linalg.norm(X, axis=0) * np.linalg.norm(residual)
         assert (inner._upper >= (products if positive else np.abs(products)) - room).all()
+        # carried on, and sharpened only where that settles nothing
+        inner._upper[:], inner._lower[:] = np.inf, 0.0
+        inner._bound(model, residual, again=False)
+        elsewhere = residual + 0.01 * rng.standard_normal(N)
+        inner._bound(model, elsewhere, again=True)
+        products = X.T @ elsewhere
+        room = 1e-9 * np.linalg.norm(X, axis=0) * np.linalg.norm(elsewhere)
+        assert (inner._lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
+        assert (inner._upper >= (products if positive else np.abs(products)) - room).all()
+
+
+def sharpen_all(inner, model, residual):
+    inner._upper[:], inner._lower[:] = np.inf, 0.0
+    inner._bound_correlations(residual, np.arange(inner._upper.size))
+    inner._bound_weights(model, np.arange(inner._lower.size))
 
 
 def test_bounds_are_sharp_along_known_directions():
@@ -187,7 +203,7 @@ def test_bounds_are_sharp_along_known_directions():
     for i in np.flatnonzero(gamma):
         inner.correlations.add(X[:, i], X.T @ X[:, i])
     model = support_model(X, gamma, lam)
-    inner._bound(model, inner.y)
+    sharpen_all(inner, model, inner.y)
     np.testing.assert_allclose(inner._lower, exact_weights(X, gamma, lam), rtol=1e-4)
     np.testing.assert_allclose(inner._upper, np.abs(X.T @ inner.y), rtol=1e-6, atol=1e-6)
 

@@ -124,21 +124,31 @@ class BoundedInner:
     full_pass_share = 0.05
     """Above this share of features in doubt, one whole read is made, whose product sharpens all bounds."""
 
-    extra_directions = 1
-    """Leading directions of the model that are read along with the residual, at hardly more than its cost."""
-
     worth = 4.0
+    """Directions of the model with a variance above this many noise variances are read along with a residual."""
+
     most_extra = 64
+    """Most directions read along with one residual; the leading one always is."""
+
+    most_directions, products_bytes = 128, 2**28
+    """Directions whose products are kept, and the memory they may take (16 are always kept)."""
+
     spare = (2.0, 1.05)
+    """Room that carried bounds must leave, in last steps and as a factor, or they are computed anew."""
 
-    most_guarded = 0.08
-    """Largest share of features that setting a guard may evaluate exactly."""
-
-    rooms = np.array([(d, w) for d in (64.0, 32.0, 16.0, 8.0, 4.0, 2.0) for w in (1.1, 1.06, 1.03, 1.01)])
-    """How far a guard may let the residual move (in last steps) and the weights shrink (a factor)."""
-
-    worth_an_iteration = 300.0
-    """How many features a guard may evaluate to spare one look at all of them."""
+    rooms = np.array(
+        [
+            (64.0, 1.02, 0.005),
+            (16.0, 1.04, 0.01),
+            (8.0, 1.1, 0.05),
+            (8.0, 1.01, 0.03),
+            (4.0, 1.06, 0.05),
+            (2.0, 1.05, 0.05),
+            (2.0, 1.03, 0.05),
+        ]
+    )
+    """How far a guard may let the residual move (in last steps) and the weights shrink (a factor), and the largest
+    share of features it may evaluate for that; best first."""
 
     def __init__(self, problem: DualProblem, y: FloatArray, rules: tuple[Rule, ...]) -> None:
         self.problem = problem
@@ -147,13 +157,18 @@ class BoundedInner:
         self.rules = rules
         self.phi = problem.dictionary
         self.ws = WorkingSet(self.phi, y)
+        room = max(16, self.products_bytes // (8 * problem.norms.size))
         self.correlations = Correlations(
-            self.phi, y, problem.correlations, problem.norms, problem.slack, most_directions=128
+            self.phi,
+            y,
+            problem.correlations,
+            problem.norms,
+            problem.slack,
+            most_directions=min(self.most_directions, room),
         )
         self.loop = CertifiedLasso(self.ws, self.correlations, positive=problem.positive)
         n = problem.norms.size
         self._bounded_at, self._bounded_with = y, 0
-        self._last_step, self._since_look = 0.0, 1
         self._upper, self._lower, self._found = np.empty(n), np.empty(n), np.empty(n, dtype=np.intp)
         self.look: Look | None = None
         self.residual = y
@@ -235,8 +250,6 @@ class BoundedInner:
                 break
         if evaluated:
             self._remember(model, active, residual)
-        self._last_step = float(np.linalg.norm(residual - self.residual))
-        self._since_look = 1 if evaluated else self._since_look + 1
         self.residual = residual
         return self._result(residual)
 
@@ -269,7 +282,6 @@ class BoundedInner:
         ws.theta[:] = 0.0
         ws.theta[active] = theta
         self.residual = followed.residual
-        self._since_look += len(followed.records)
         penalty = float(np.abs(theta) @ ws.limits[active])
         *_, gap, singles = followed.records[-1].tolist()
         return InnerResult(active, theta, weights, followed.residual, penalty, gap, {}, int(singles)), followed
@@ -454,15 +466,14 @@ class BoundedInner:
     def _read_all(self, model: SupportModel, residual: FloatArray) -> FloatArray:
         """``Phi' r`` in one read, and with it the products with what the directions so far miss of the model most."""
         seen = self.correlations
-        extra = self.extra_directions
-        if model.size <= extra or not self.phi.cheap_columns:
+        if model.size <= 1 or not self.phi.cheap_columns:
             products = self.phi.correlate(residual)
             seen.add(residual, products)
             return products
         basis = seen.basis
         outside = model.scaled - (model.scaled @ basis.T) @ basis
         values, vectors = np.linalg.eigh(outside @ outside.T)
-        extra = min(max(extra, int(np.count_nonzero(values > self.worth * self.lam))), self.most_extra)
+        extra = min(max(1, int(np.count_nonzero(values > self.worth * self.lam))), self.most_extra)
         leading = (vectors[:, -extra:].T @ outside) / np.sqrt(np.maximum(values[-extra:, None], 1e-300))
         together = self.phi.correlate(np.vstack([residual, leading]).T)
         seen.add(residual, together[:, 0])
@@ -527,17 +538,11 @@ class BoundedInner:
         self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())
 
     def _best_room(self, outside: IndexArray, step: float) -> tuple[float, float] | None:
-        """The room that spares most looks for the features it has evaluated, if steps and growth go on as they did."""
+        """The best room that may be had for its price."""
         drifts, widenings = self.rooms[:, 0] * step, self.rooms[:, 1]
         counts = np.empty(drifts.size, dtype=np.intp)
         _kernels.count_over(self._upper, self._lower, self.problem.norms, self.lam, drifts, widenings, outside, counts)
-        rate = min(max(step / self._last_step, 0.3), 0.97) if self._last_step > 0 else 0.9
-        with np.errstate(divide="ignore", invalid="ignore"):  # steps shrink by this rate: where does their sum leave?
-            steps = np.log(1.0 - self.rooms[:, 0] * (1.0 - rate) / rate) / np.log(rate)
-        steps = np.where(np.isfinite(steps), steps, np.inf)
-        growth = 1.0 if self.look is None else (self.look.factor - 1.0) / self._since_look
-        steps = np.minimum(steps, (widenings - 1.0) / max(growth, 1e-12))
-        value = np.minimum(np.floor(steps), 40.0) * self.worth_an_iteration - counts
-        value[counts > self.most_guarded * self.phi.n_features] = -np.inf
-        best = int(np.argmax(value))
-        return (float(drifts[best]), float(widenings[best])) if value[best] > 0.0 else None
+        affordable = np.flatnonzero(counts <= self.rooms[:, 2] * self.phi.n_features)
+        if affordable.size == 0:
+            return None
+        return float(drifts[affordable[0]]), float(widenings[affordable[0]])
