@@ -495,7 +495,7 @@ class BoundedInner:
             drift = self.look.drift(residual)
         else:  # nothing yet but the size of the model
             self._upper[:] = np.inf
-            np.divide(norms, np.sqrt(self.lam + np.linalg.norm(model.inner)) * (1.0 + _RELATIVE), out=self._lower)
+            np.divide(norms, np.sqrt(self.lam + np.trace(model.inner)) * (1.0 + _RELATIVE), out=self._lower)
             old_upper, old_lower = self._upper, self._lower
         room, widening = self.spare
         room *= float(np.linalg.norm(residual - self.residual))
