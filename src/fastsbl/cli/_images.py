@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-__all__ = ["Frame", "image_options", "read_background", "read_frames", "read_map", "read_psf"]
+__all__ = ["Frame", "image_options", "read_background", "read_frames", "read_map", "read_mask", "read_psf"]
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,24 @@ class Frame:
         """What messages call it."""
         return self.path.name if self.frame is None else f"{self.path.name} frame {self.frame}"
 
+    @property
+    def stem(self) -> str:
+        """What files made from it begin with."""
+        stem = self.path.name.removesuffix(".gz").rpartition(".")[0]
+        return stem if self.frame is None else f"{stem}-{self.frame:05d}"
+
 
 def image_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options that say what the images are."""
     for option in (
+        click.option(
+            "--sigma-range",
+            nargs=2,
+            type=float,
+            default=(0.8, 4.0),
+            show_default=True,
+            help="Smallest and largest width in pixels, for --psf free.",
+        ),
         click.option("--skip-rows", type=click.IntRange(0), default=0, help="Lines to leave out atop a text table."),
         click.option("--hdu", help="FITS extension, by number or name; by default the first with an image."),
         click.option("--frames", metavar="FIRST:STOP", help="Frames of a stack, from 0; by default all of them."),
@@ -141,6 +155,16 @@ def read_map(text: str | None, name: str) -> Any:
     if not Path(text).is_file():
         raise click.UsageError(f"{name} must be a number above 0 or an image file; got {text}")
     return read_image(text).array
+
+
+def read_mask(path: Path | None) -> Any:
+    """Return where the pixels of a mask are not 0, or not finite."""
+    if path is None:
+        return None
+    from fastsbl.imaging import read_image
+
+    image = read_image(path)
+    return (image.array != 0) | image.mask
 
 
 def read_background(text: str) -> Any:

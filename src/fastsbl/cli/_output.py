@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-__all__ = ["check_place", "output_options", "writing_file", "writing_folder"]
+__all__ = ["check_more_places", "check_place", "output_options", "writing_file", "writing_folder"]
 
 
 def output_options(default: str, what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -40,6 +40,17 @@ def check_place(path: Path, *, force: bool, folder: bool = False) -> Path:
         if not force:
             raise click.ClickException(f"{path} exists; --force replaces it, --out names another place")
     return path
+
+
+def check_more_places(page: Path | None, folder: Path | None, out: Path, *, force: bool) -> None:
+    """Check where a report and a folder of images would go, beside ``out``."""
+    places = [place for place in (page, folder, out) if place is not None]
+    if len({place.absolute() for place in places}) < len(places):
+        raise click.UsageError("the places to write to must differ")
+    if page is not None:
+        check_place(page, force=force)
+    if folder is not None:
+        check_place(folder, force=force, folder=True)
 
 
 @contextmanager

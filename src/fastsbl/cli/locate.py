@@ -10,8 +10,8 @@ import click
 import numpy as np
 
 from fastsbl.cli._console import Session, command_line, subcommand
-from fastsbl.cli._images import Frame, image_options, read_background, read_frames, read_map, read_psf
-from fastsbl.cli._output import check_place, output_options, writing_file, writing_folder
+from fastsbl.cli._images import Frame, image_options, read_background, read_frames, read_map, read_mask, read_psf
+from fastsbl.cli._output import check_more_places, check_place, output_options, writing_file, writing_folder
 
 if TYPE_CHECKING:
     from fastsbl.report import Report
@@ -34,14 +34,6 @@ _LISTED = 200
 )
 @image_options
 @click.option("--gain", type=float, help="Electrons per unit of the image: the light itself is then noisy.")
-@click.option(
-    "--sigma-range",
-    nargs=2,
-    type=float,
-    default=(0.8, 4.0),
-    show_default=True,
-    help="Smallest and largest width in pixels, for --psf free.",
-)
 @click.option(
     "--false-alarms", type=float, default=0.01, show_default=True, help="False sources per image to expect from noise."
 )
@@ -80,9 +72,7 @@ def command(
     from 0, x = column; FITS images with sky coordinates add ra and dec.
     """
     check_place(out, force=force)
-    for place, is_folder in ((page, False), (folder, True)):
-        if place is not None:
-            check_place(place, force=force, folder=is_folder)
+    check_more_places(page, folder, out, force=force)
     if out.suffix.lower() not in (".ecsv", ".fits", ".csv"):
         raise click.UsageError(f"--out must end in .ecsv, .fits or .csv, got {out.name}")
     if pixel_size is not None and out.suffix.lower() != ".csv":
@@ -95,13 +85,13 @@ def command(
         "sigma_range": sigma_range,
         "false_alarms": false_alarms,
         "max_sources": max_sources,
-        "mask": None if mask is None else _read_mask(mask),
+        "mask": read_mask(mask),
     }
     every = read_frames(images, frames, hdu=hdu, skip_rows=skip_rows)
     several = len(images) > 1
     found: list[tuple[Frame, Any]] = []
     with session.progress("locating") as advance:
-        for frame, catalog in _locate_all(every, options, jobs, one=not several and _single(images[0])):
+        for frame, catalog in _locate_all(every, options, jobs, one=not several and _is_single(images[0])):
             keep = folder is not None or len(found) < _PICTURES
             found.append((frame, catalog if keep else _without_images(catalog)))
             advance(f"{frame.label}: {len(catalog)} sources")
@@ -124,16 +114,9 @@ def command(
     session.finish(_summary(found, joined, out))
 
 
-def _single(path: Path) -> bool:
+def _is_single(path: Path) -> bool:
     """Whether the file is most likely one image, whose tiles rather than frames are then shared out."""
     return not path.name.lower().removesuffix(".gz").endswith((".tif", ".tiff", ".npy"))
-
-
-def _read_mask(path: Path) -> Any:
-    from fastsbl.imaging import read_image
-
-    image = read_image(path)
-    return (image.array != 0) | image.mask
 
 
 def _locate_one(frame: Frame, options: dict[str, Any], jobs: int) -> tuple[Frame, Any]:
@@ -174,17 +157,26 @@ def _join(found: list[tuple[Frame, Any]], *, with_image: bool) -> Any:
     if not stacks and not with_image:
         return found[0][1]
     tables = []
-    start = 0
+    start = groups = 0
     for frame, catalog in found:
         table = catalog.table.copy()
         table["id"] = table["id"] + start
+        table["group_id"] = table["group_id"] + groups
         start += len(table)
+        groups = max([groups, *table["group_id"]])
         if with_image:
             table["image"] = np.full(len(table), str(frame.path))
         if stacks:
             table["frame"] = np.full(len(table), frame.frame or 0, dtype=np.int64)
+            table["local_bkg"] = np.full(len(table), _single(catalog.meta.get("background")))
+            table["bkg_std"] = np.full(len(table), np.sqrt(_single(catalog.meta.get("noise_variance"))))
         tables.append(table)
     return SourceCatalog(vstack(tables, metadata_conflicts="silent"), meta=dict(found[0][1].meta))
+
+
+def _single(value: Any) -> float:
+    """A number that holds for the whole frame, or NaN."""
+    return float(value) if value is not None and np.ndim(value) == 0 else float("nan")
 
 
 def _write_images(folder: Path, found: list[tuple[Frame, Any]], *, force: bool) -> None:
@@ -192,10 +184,8 @@ def _write_images(folder: Path, found: list[tuple[Frame, Any]], *, force: bool) 
 
     with writing_folder(folder, force=force) as temporary:
         for frame, catalog in found:
-            stem = frame.path.name.removesuffix(".gz").rpartition(".")[0]
-            stem += "" if frame.frame is None else f"-{frame.frame:05d}"
             for name in ("model", "residual", "significance"):
-                write_image(temporary / f"{stem}-{name}.fits", getattr(catalog, name), wcs=frame.data.wcs)
+                write_image(temporary / f"{frame.stem}-{name}.fits", getattr(catalog, name), wcs=frame.data.wcs)
 
 
 def _show(session: Session, found: list[tuple[Frame, Any]], joined: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastsbl.imaging import SourceCatalog, SourceFlag
+from fastsbl.imaging import Denoised, SourceCatalog, SourceFlag
 from fastsbl.report.draw import add_marks
 from fastsbl.report.theme import drawing, new_axes
 from fastsbl.studies.figures import ImageGrid, ImagePanel, Marks
@@ -16,7 +16,7 @@ from fastsbl.studies.study import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["SourcesDisplay", "plot_sources", "source_pictures", "source_table"]
+__all__ = ["SourcesDisplay", "denoised_pictures", "plot_sources", "source_pictures", "source_table"]
 
 _COLUMNS = (
     "id",
@@ -80,6 +80,42 @@ def source_pictures(
         caption="Brightness is compressed (arcsinh) in the image and the model; the residual runs from -5 to 5.",
         panels=tuple(panels),
         columns=3 if panels[0].image.shape[0] <= 64 else 2,
+    )
+
+
+def denoised_pictures(
+    image: ArrayLike, answer: Denoised, *, truth: ArrayLike | None = None, name: str = "denoised"
+) -> ImageGrid:
+    """Describe a noisy image, the clean one, and what was taken out in units of the noise.
+
+    Parameters
+    ----------
+    image : array of shape (height, width)
+        The data.
+    answer : Denoised
+        What `fastsbl.imaging.denoise_details` made of it.
+    truth : array of shape (height, width), optional
+        The image without noise, if it is known.
+    name : str
+        Of the figure.
+    """
+    noisy = np.asarray(image, dtype=np.float64)
+    taken = (noisy - answer.image) / np.sqrt(np.maximum(answer.noise_variance, np.finfo(float).tiny))
+    panels = [
+        ImagePanel(stretched(noisy), title="noisy"),
+        ImagePanel(stretched(answer.image, noisy), title="cleaned"),
+        ImagePanel(np.clip(taken, -5, 5), title="taken out / noise"),
+    ]
+    if truth is not None:
+        panels.append(ImagePanel(stretched(truth, noisy), title="the truth"))
+    return ImageGrid(
+        name=name,
+        title="Before and after",
+        alt="The noisy image, the cleaned one, and their difference in units of the noise"
+        + ("; and the truth." if truth is not None else "."),
+        caption="Brightness is compressed (arcsinh); the difference runs from -5 to 5.",
+        panels=tuple(panels),
+        columns=2 if len(panels) == 4 or noisy.shape[0] > 64 else 3,
     )
 
 
