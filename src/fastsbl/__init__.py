@@ -8,6 +8,7 @@ _HOMES = {
     "SBLRegressor": "fastsbl.estimators",
     "SBLRegressorCV": "fastsbl.estimators",
     "SBLSelector": "fastsbl.estimators",
+    "SparseRepresentationClassifier": "fastsbl.estimators",
     "WeightedLasso": "fastsbl.estimators",
     "fit_sbl": "fastsbl.sbl",
     "solve_weighted_lasso": "fastsbl.lasso",

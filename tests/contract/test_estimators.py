@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fastsbl import SBLRegressor, SBLRegressorCV, SBLSelector, WeightedLasso
+from fastsbl import SBLRegressor, SBLRegressorCV, SBLSelector, SparseRepresentationClassifier, WeightedLasso
 
 QUICK_CV = SBLRegressorCV(ratios=[1.0, 0.1, 0.01], cv=3)
 REGRESSORS = [SBLRegressor(), QUICK_CV, WeightedLasso(alpha=0.05)]
@@ -28,7 +28,13 @@ def name_of(estimator):
     return type(estimator).__name__
 
 
-@parametrize_with_checks([SBLRegressor(), QUICK_CV, WeightedLasso(), SBLSelector()])
+CLASSIFIERS = [
+    SparseRepresentationClassifier(candidates=2, tol=0.01),
+    SparseRepresentationClassifier(score="residual", method="lasso"),
+]
+
+
+@parametrize_with_checks([SBLRegressor(), QUICK_CV, WeightedLasso(), SBLSelector(), *CLASSIFIERS])
 def test_scikit_learn_conventions(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,8 +1,9 @@
 """Sparse Bayesian learning and the weighted lasso as scikit-learn estimators."""
 
+from fastsbl.estimators.classifier import SparseRepresentationClassifier
 from fastsbl.estimators.cross_validation import SBLRegressorCV
 from fastsbl.estimators.regressor import SBLRegressor
 from fastsbl.estimators.selector import SBLSelector
 from fastsbl.estimators.weighted_lasso import WeightedLasso
 
-__all__ = ["SBLRegressor", "SBLRegressorCV", "SBLSelector", "WeightedLasso"]
+__all__ = ["SBLRegressor", "SBLRegressorCV", "SBLSelector", "SparseRepresentationClassifier", "WeightedLasso"]
