@@ -20,10 +20,10 @@ def close(got, expected, dtype=np.float64, scale=1.0):
 # -- products with the columns ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("N", [1, 255, 256, 257, 1000])
+@pytest.mark.parametrize("N", [1, 200, 1023, 1024, 1025, 3000])
 @pytest.mark.parametrize("dtype", REALS)
 def test_dense_products(dtype, N):
-    """Runs of 256 are where single precision stops summing: lengths on both sides of it."""
+    """Runs of 1024 are where single precision stops summing: lengths on both sides of it."""
     rng = np.random.default_rng(N)
     rows = rng.standard_normal((20, N)).astype(dtype)
     vectors = rng.standard_normal((3, N)).astype(dtype)
@@ -40,9 +40,9 @@ def test_dense_products(dtype, N):
     close(out, dots, dtype, N**0.5)
     close(out_squares, squares, dtype)
 
-    index = np.array([19, 3, 3, 0])
-    out = np.empty(4)
-    products.dense_dots_some(rows, vectors[0], index, out, 0, 4)
+    index = np.array([19, 3, 3, 0, 5])
+    out = np.empty(5)
+    products.dense_dots_some(rows, vectors[0], index, out, 0, 5)
     close(out, dots[index], dtype, N**0.5)
 
     out = np.empty((20, 3))
@@ -64,6 +64,42 @@ def test_row_major_products_over_several_blocks():
     close(squares[10:2400], (matrix**2).sum(axis=0)[10:2400])
     np.testing.assert_array_equal(out[:10], -7.0)
     np.testing.assert_array_equal(out[2400:], -7.0)
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_sparse_products_by_rows(dtype):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((30, 20)) * (rng.random((30, 20)) < 0.3)
+    X[:, 7] = X[4] = 0.0
+    matrix = sparse.csr_array(X.astype(dtype))
+    X = matrix.toarray().astype(float)
+    data, indices, indptr = matrix.data, matrix.indices, matrix.indptr.astype(np.int64)
+    y = rng.standard_normal(30)
+    y[11] = 0.0
+
+    out = np.ones(20)
+    products.row_sparse_dots(data, indices, indptr, y, out, 3, 25)
+    close(out, 1.0 + X[3:25].T @ y[3:25], dtype)
+
+    out, squares = np.zeros(20), np.ones(20)
+    products.row_sparse_dots_and_squares(data, indices, indptr, y, out, squares, 3, 25)
+    close(out, X[3:25].T @ y[3:25], dtype)
+    close(squares, 1.0 + (X[3:25] ** 2).sum(axis=0), dtype)
+
+    index = np.array([2, 7, 19])
+    place = np.full(20, -1, dtype=np.int32)
+    place[index] = np.arange(3)
+    counts = np.zeros(4, dtype=np.int64)
+    products.row_sparse_counts(indices, place, counts)
+    np.testing.assert_array_equal(counts[1:], np.count_nonzero(X[:, index], axis=0))
+    starts = np.cumsum(counts)
+    values, rows = np.empty(starts[-1]), np.empty(starts[-1], dtype=np.int64)
+    products.row_sparse_take(data, indices, indptr, place, starts[:-1].copy(), values, rows)
+    close(sparse.csc_array((values, rows, starts), shape=(30, 3)).toarray(), X[:, index], dtype)
+
+    out = np.zeros((3, 30))
+    products.row_sparse_gather(data, indices, indptr, place, out)
+    close(out, X[:, index].T, dtype)
 
 
 @pytest.mark.parametrize("dtype", REALS)
@@ -91,13 +127,17 @@ def test_sparse_products(dtype):
     products.sparse_dots_some(*parts, y, index, out, 0, 4)
     close(out, X[:, index].T @ y, dtype)
 
+    values, rows, starts = products.sparse_take(*parts, index)
+    assert (values.dtype, starts[-1]) == (np.float64, values.size)
+    close(sparse.csc_array((values, rows, starts), shape=(30, 4)).toarray(), X[:, index], dtype)
+
     out = np.zeros((4, 30))
     products.sparse_gather(*parts, index, out)
     close(out, X[:, index].T, dtype)
 
-    out, work = np.empty((20, 4)), np.zeros(30)
+    out, work = np.empty((4, 20)), np.zeros(30)
     products.sparse_gram(*parts, np.arange(20), index, work, out)
-    close(out, X.T @ X[:, index], dtype)
+    close(out, X[:, index].T @ X, dtype)
     np.testing.assert_array_equal(work, 0.0)
 
     out, coef = np.zeros(30), rng.standard_normal(4)
@@ -284,3 +324,14 @@ def test_exceeding_bounds(n_directions, one_sided):
     assert 0 < count < n
     np.testing.assert_array_equal(found[:count], expected)
     np.testing.assert_array_equal(found[count:], -1)
+
+
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_products_that_may_reach_their_limit(one_sided):
+    products_ = np.array([1.0, -1.0, 0.99, -0.5, np.nan, 2.0, 2.0, 1.0])
+    norms = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0])
+    limits = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, np.inf])
+    skip = np.array([-1, -1, -1, -1, -1, -1, 3, -1])
+    found = np.empty(8, dtype=np.intp)
+    count = lasso.reaching_limits(products_, norms, 0.02, limits, skip, found, one_sided)
+    assert found[:count].tolist() == ([0, 2, 4] if one_sided else [0, 1, 2, 4])

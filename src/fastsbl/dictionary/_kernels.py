@@ -7,49 +7,137 @@ float32 data are multiplied in float32 over short runs and summed in float64.
 import numpy as np
 from numba import njit
 
-_RUN = 256
+_RUN = 1024
 _SUMS = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _short_dot(row, vector):
+    part = row.dtype.type(0)
+    for j in range(vector.shape[0]):
+        part += row[j] * vector[j]
+    return np.float64(part)
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def _dot(row, vector):
     total = 0.0
     for low in range(0, vector.shape[0], _RUN):
-        a, b = row[low : low + _RUN], vector[low : low + _RUN]
-        part = row.dtype.type(0)
-        for j in range(b.shape[0]):
-            part += a[j] * b[j]
-        total += part
+        total += _short_dot(row[low : low + _RUN], vector[low : low + _RUN])
     return total
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def dense_dots(rows, vector, out, start, stop):
-    for i in range(start, stop):
-        out[i] = _dot(rows[i], vector)
+def _four_dots(first, second, third, fourth, vector):
+    """Four long rows at once: their sums do not wait for each other, and the vector is read once."""
+    zero = first.dtype.type(0)
+    total0 = total1 = total2 = total3 = 0.0
+    for low in range(0, vector.shape[0], _RUN):
+        high = min(low + _RUN, vector.shape[0])
+        a, b, c, d, v = first[low:high], second[low:high], third[low:high], fourth[low:high], vector[low:high]
+        part0 = part1 = part2 = part3 = zero
+        for j in range(high - low):
+            factor = v[j]
+            part0 += a[j] * factor
+            part1 += b[j] * factor
+            part2 += c[j] * factor
+            part3 += d[j] * factor
+        total0 += part0
+        total1 += part1
+        total2 += part2
+        total3 += part3
+    return total0, total1, total2, total3
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def dense_dots_and_squares(rows, vector, out, squares, start, stop):
+def _short_rows(rows, vector, out, start, stop):
     for i in range(start, stop):
-        total = 0.0
-        square = 0.0
-        for low in range(0, vector.shape[0], _RUN):
-            a, b = rows[i, low : low + _RUN], vector[low : low + _RUN]
-            part = rows.dtype.type(0)
-            part_square = rows.dtype.type(0)
-            for j in range(b.shape[0]):
-                part += a[j] * b[j]
-                part_square += a[j] * a[j]
-            total += part
-            square += part_square
-        out[i] = total
-        squares[i] = square
+        out[i] = _short_dot(rows[i], vector)
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _long_rows(rows, vector, out, start, stop):
+    last = start + (stop - start) // 4 * 4
+    for i in range(start, last, 4):
+        dots = _four_dots(rows[i], rows[i + 1], rows[i + 2], rows[i + 3], vector)
+        out[i], out[i + 1], out[i + 2], out[i + 3] = dots
+    for i in range(last, stop):
+        out[i] = _dot(rows[i], vector)
+
+
+@njit(cache=True, nogil=True)
+def dense_dots(rows, vector, out, start, stop):
+    if vector.shape[0] <= _RUN:  # in loops of their own, which compile to better code than one with a branch
+        _short_rows(rows, vector, out, start, stop)
+    else:
+        _long_rows(rows, vector, out, start, stop)
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _dot_and_square(row, vector):
+    part = row.dtype.type(0)
+    part_square = row.dtype.type(0)
+    for j in range(vector.shape[0]):
+        part += row[j] * vector[j]
+        part_square += row[j] * row[j]
+    return np.float64(part), np.float64(part_square)
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _two_dots_and_squares(first, second, vector):
+    """Two long rows at once, as `_four_dots`."""
+    zero = first.dtype.type(0)
+    total0 = total1 = square0 = square1 = 0.0
+    for low in range(0, vector.shape[0], _RUN):
+        high = min(low + _RUN, vector.shape[0])
+        a, b, v = first[low:high], second[low:high], vector[low:high]
+        part0 = part1 = length0 = length1 = zero
+        for j in range(high - low):
+            part0 += a[j] * v[j]
+            part1 += b[j] * v[j]
+            length0 += a[j] * a[j]
+            length1 += b[j] * b[j]
+        total0 += part0
+        total1 += part1
+        square0 += length0
+        square1 += length1
+    return total0, total1, square0, square1
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _short_rows_and_squares(rows, vector, out, squares, start, stop):
+    for i in range(start, stop):
+        out[i], squares[i] = _dot_and_square(rows[i], vector)
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _long_rows_and_squares(rows, vector, out, squares, start, stop):
+    last = start + (stop - start) // 2 * 2
+    for i in range(start, last, 2):
+        out[i], out[i + 1], squares[i], squares[i + 1] = _two_dots_and_squares(rows[i], rows[i + 1], vector)
+    if last < stop:
+        out[last], _, squares[last], _ = _two_dots_and_squares(rows[last], rows[last], vector)
+
+
+@njit(cache=True, nogil=True)
+def dense_dots_and_squares(rows, vector, out, squares, start, stop):
+    if vector.shape[0] <= _RUN:
+        _short_rows_and_squares(rows, vector, out, squares, start, stop)
+    else:
+        _long_rows_and_squares(rows, vector, out, squares, start, stop)
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def dense_dots_some(rows, vector, index, out, start, stop):
-    for k in range(start, stop):
+    if vector.shape[0] <= _RUN:
+        for k in range(start, stop):
+            out[k] = _short_dot(rows[index[k]], vector)
+        return
+    last = start + (stop - start) // 4 * 4
+    for k in range(start, last, 4):
+        dots = _four_dots(rows[index[k]], rows[index[k + 1]], rows[index[k + 2]], rows[index[k + 3]], vector)
+        out[k], out[k + 1], out[k + 2], out[k + 3] = dots
+    for k in range(last, stop):
         out[k] = _dot(rows[index[k]], vector)
 
 
@@ -58,7 +146,10 @@ def dense_dots_many(rows, vectors, out, start, stop):
     for i in range(start, stop):
         row = rows[i]
         for c in range(vectors.shape[0]):
-            out[i, c] = _dot(row, vectors[c])
+            if vectors.shape[1] <= _RUN:
+                out[i, c] = _short_dot(row, vectors[c])
+            else:
+                out[i, c] = _dot(row, vectors[c])
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -75,7 +166,7 @@ def row_major_dots_and_squares(matrix, vector, out, squares, start, stop):
                 squares[i] += value * value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _sparse_dot(data, indices, start, stop, vector):
     """Sum over one column. Unsigned places spare the test for negative ones, which costs more than the product."""
     first = second = third = fourth = 0.0
@@ -100,14 +191,27 @@ def sparse_dots(data, indices, indptr, vector, out, start, stop):
         out[i] = _sparse_dot(data, indices, indptr[i], indptr[i + 1], vector)
 
 
-@njit(cache=True, nogil=True, fastmath=_SUMS)
+@njit(cache=True, nogil=True)
 def sparse_dots_and_squares(data, indices, indptr, vector, out, squares, start, stop):
+    one = np.uint64(1)
     for i in range(start, stop):
-        square = 0.0
-        for value in data[indptr[i] : indptr[i + 1]]:
-            square += value * value
-        squares[i] = square
-        out[i] = _sparse_dot(data, indices, indptr[i], indptr[i + 1], vector)
+        k = np.uint64(indptr[i])
+        end = np.uint64(indptr[i + 1])
+        first = second = length = other = 0.0
+        while k + one < end:
+            a = np.float64(data[k])
+            b = np.float64(data[k + one])
+            first += a * vector[np.uint64(indices[k])]
+            second += b * vector[np.uint64(indices[k + one])]
+            length += a * a
+            other += b * b
+            k += np.uint64(2)
+        if k < end:
+            a = np.float64(data[k])
+            first += a * vector[np.uint64(indices[k])]
+            length += a * a
+        out[i] = first + second
+        squares[i] = length + other
 
 
 @njit(cache=True, nogil=True)
@@ -127,14 +231,14 @@ def sparse_gather(data, indices, indptr, index, out):
 
 @njit(cache=True, nogil=True)
 def sparse_gram(data, indices, indptr, first, second, work, out):
-    """out[a, b] = phi_first[a]' phi_second[b]; ``work`` is a vector of N zeros, left zero."""
+    """out[b, a] = phi_first[a]' phi_second[b]; ``work`` is a vector of N zeros, left zero."""
     for b in range(second.shape[0]):
         j = second[b]
         for k in range(indptr[j], indptr[j + 1]):
             work[indices[k]] += data[k]
         for a in range(first.shape[0]):
             i = first[a]
-            out[a, b] = _sparse_dot(data, indices, indptr[i], indptr[i + 1], work)
+            out[b, a] = _sparse_dot(data, indices, indptr[i], indptr[i + 1], work)
         for k in range(indptr[j], indptr[j + 1]):
             work[indices[k]] = 0.0
 

@@ -149,6 +149,11 @@ class Dictionary(ABC):
         return np.dtype(np.complex128 if self.is_complex else np.float64)
 
     @property
+    def column_size(self) -> float:
+        """Mean count of numbers that a column holds."""
+        return float(self.n_samples)
+
+    @property
     def eps(self) -> float:
         """Rounding unit of the products."""
         return float(np.finfo(self.dtype).eps)

@@ -1,5 +1,6 @@
 """Dictionaries held as one dense array, in memory or memory-mapped, never copied."""
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class DenseDictionary(Dictionary):
         self._array = array
         self._column_major = array.flags.f_contiguous
         self._compiled = self.dtype.kind == "f"
+        self.in_memory = not _is_mapped(array)
 
     def _as_product_dtype(self, R: Array) -> Array:
         if R.dtype.kind == "c" and not self.is_complex:
@@ -90,6 +92,11 @@ class DenseDictionary(Dictionary):
             return self._array.T[index].astype(self.work_dtype, copy=False).T
         return np.asfortranarray(self._array[:, index], dtype=self.work_dtype)
 
+    def tile(self, index: IndexArray, start: int, stop: int) -> Array:
+        """Samples ``start`` to ``stop`` of some columns, in float64 or complex128, a column in each row."""
+        self._counter.add(index.size * (stop - start) / self._array.size)
+        return self._array.T[index, start:stop].astype(self.work_dtype, copy=False)
+
     def _squared_norms(self) -> FloatArray:
         if self._compiled:
             both = self._squared_norms_and_correlations(np.zeros(self.n_samples))
@@ -120,3 +127,13 @@ class DenseDictionary(Dictionary):
 
         run_in_chunks(task, self.n_features, self._array.size)
         return squares, out
+
+
+def _is_mapped(array: Array) -> bool:
+    """Whether the numbers lie in a file."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return isinstance(base, mmap.mmap)

@@ -32,6 +32,11 @@ class RowSparseDictionary(Dictionary):
         """Stored values."""
         return int(self._indptr[-1])
 
+    @property
+    def column_size(self) -> float:
+        """Mean count of stored values in a column."""
+        return self.nnz / self.n_features
+
     def _share(self, index: IndexArray) -> float:
         return 1.0 if index.size else 0.0
 

@@ -27,6 +27,11 @@ class SparseDictionary(Dictionary):
         """Stored values."""
         return int(self._indptr[-1])
 
+    @property
+    def column_size(self) -> float:
+        """Mean count of stored values in a column."""
+        return self.nnz / self.n_features
+
     def _correlate(self, R: Array) -> Array:
         if self._compiled and R.ndim == 1 and R.dtype.kind == "f":
             vector = np.ascontiguousarray(R, dtype=np.float64)

@@ -292,6 +292,18 @@ def exceeding_bounds(
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
+def reaching_limits(products, norms, error, limits, skip, found, one_sided):
+    """Collect the features whose product may reach its limit; ``error`` is per unit of norm. Returns how many."""
+    count = 0
+    for i in range(norms.shape[0]):
+        value = products[i] if one_sided else abs(products[i])
+        if not value + error * norms[i] < limits[i] and skip[i] < 0 and norms[i] > 0.0:
+            found[count] = i
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def cyclic_dense(rows, index, limits, theta, residual, squares, epochs, tol, positive):
     """Plain cyclic coordinate descent on the columns ``rows[index]``; returns the epochs done.
 

@@ -17,3 +17,5 @@ class Answer:
     coef: Array
     n_epochs: int
     history: list[dict[str, Any]] = field(default_factory=list)
+    whole_read: tuple[Array, Array] | None = None
+    """The residual of ``coef`` and its products with all columns, if the solver ended by making them."""

@@ -23,11 +23,21 @@ class Certificate:
     point: PrimalPoint
 
 
-def certify(problem: DualProblem, y: Array, coef: Array) -> Certificate:
-    """Evaluate coefficients on the full problem: reads their columns, then the whole dictionary once."""
-    residual = y - problem.dictionary.apply(coef)
-    projected = problem.project(residual)
-    correlations = problem.dictionary.correlate(projected)
+def certify(
+    problem: DualProblem, y: Array, coef: Array, whole_read: tuple[Array, Array] | None = None
+) -> Certificate:
+    """Evaluate coefficients on the full problem: reads their columns, then the whole dictionary once.
+
+    ``whole_read`` is the residual of these very coefficients with its products with all columns, if the last
+    step of a solver has just made them: nothing is read again then.
+    """
+    if whole_read is None or problem.has_unpenalised:
+        residual = y - problem.dictionary.apply(coef)
+        projected = problem.project(residual)
+        correlations = problem.dictionary.correlate(projected)
+    else:
+        residual, correlations = whole_read
+        projected = residual
     if problem.basis is not None:
         correlations[problem.limits == 0.0] = 0.0
     if problem.dictionary.eps > 1e-10 and problem.groups is None:

@@ -51,12 +51,18 @@ class CertifiedLasso:
         What is known of all columns.
     positive : bool
         Whether theta >= 0.
+    bounded : bool
+        Whether bounds decide which features are read. Where columns are very short, reading them all is
+        cheaper: then ``correlations`` learn nothing, and every look is a whole read.
     """
 
     full_pass_share = 0.15
     """Above this share of features to read, the whole dictionary is read and the product remembered."""
 
-    def __init__(self, working_set: WorkingSet, correlations: Correlations, *, positive: bool) -> None:
+    def __init__(
+        self, working_set: WorkingSet, correlations: Correlations, *, positive: bool, bounded: bool = True
+    ) -> None:
+        self.bounded = bounded
         self.working_set = working_set
         self.correlations = correlations
         self.positive = positive
@@ -77,11 +83,16 @@ class CertifiedLasso:
         ratio = float(np.max(self._size(ws.g[used]) / ws.limits[used], initial=0.0))
         found = Round(residual, ws.penalty(), ws.support().size, ratio, epochs)
         skip = ws.position if rejected is None else np.where(rejected, 0, ws.position)
-        doubtful = self.correlations.exceeding(residual, limits.lower, skip, self.positive)
-        found.checked = doubtful.size
+        if self.bounded:
+            doubtful = self.correlations.exceeding(residual, limits.lower, skip, self.positive)
+            found.checked = doubtful.size
+        else:
+            products = self._read_all(residual)
+            doubtful = self.correlations.reaching(products, residual, limits.lower, skip, self.positive)
+            found.checked = products.size
         if doubtful.size == 0:
             return found
-        sizes = self._read(residual, doubtful)
+        sizes = self._read(residual, doubtful) if self.bounded else self._size(products[doubtful])
         # products are rounded in the dictionary's precision: what is within their error is decided in float64
         error = self.correlations.slack * float(np.linalg.norm(residual)) * self.correlations.norms[doubtful]
         over = sizes + error >= limits.lower[doubtful]
@@ -127,8 +138,12 @@ class CertifiedLasso:
         few = phi.cheap_columns and doubtful.size <= self.full_pass_share * phi.n_features
         if few:
             return self._size(phi.correlate(residual, doubtful))
-        products = phi.correlate(residual)
-        self.full_reads += 1
-        self.last_full = (residual, products)
+        products = self._read_all(residual)
         correlations.add(residual, products)
         return self._size(products[doubtful])
+
+    def _read_all(self, residual: FloatArray) -> FloatArray:
+        products: FloatArray = self.correlations.dictionary.correlate(residual)
+        self.full_reads += 1
+        self.last_full = (residual, products)
+        return products

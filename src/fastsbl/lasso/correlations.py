@@ -138,3 +138,11 @@ class Correlations:
             self._products, a, k, self._rest, perpendicular, self.norms, error, limits, skip, self._found, positive
         )
         return self._found[:found].copy()
+
+    def reaching(
+        self, products: FloatArray, r: FloatArray, limits: FloatArray, skip: IndexArray, positive: bool
+    ) -> IndexArray:
+        """Features (not in ``skip``) whose product ``phi_i' r``, known to rounding, may reach its limit."""
+        error = self.slack * float(np.linalg.norm(r))
+        found = _kernels.reaching_limits(products, self.norms, error, limits, skip, self._found, positive)
+        return self._found[:found].copy()

@@ -19,6 +19,7 @@ __all__ = ["KnownLimits", "solve_working_set", "take_first"]
 
 _FIRST = 64
 _SMALL_BALL = 0.5
+_SHORT = 16  # numbers per column below which a whole read costs less than bounds on all columns
 _PROMISING = 0.1  # relative gap below which a dynamic rule is worth one look at all features
 
 
@@ -46,7 +47,8 @@ def solve_working_set(
     phi, limits = problem.dictionary, problem.limits
     working_set = WorkingSet(phi, y)
     correlations = Correlations(phi, problem.y, problem.correlations, problem.norms, problem.slack)
-    loop = CertifiedLasso(working_set, correlations, positive=problem.positive)
+    bounded = phi.column_size > _SHORT
+    loop = CertifiedLasso(working_set, correlations, positive=problem.positive, bounded=bounded)
     rejected: BoolArray | None = None
     shares = {rule.name: 0.0 for rule in rules}
     # from theta = 0 a dynamic rule is its ball: worth its cost only where that ball is small
@@ -63,7 +65,7 @@ def solve_working_set(
     seen = 0
     while epochs < max_iter:
         size = working_set.size
-        batch = max(_FIRST, size)
+        batch = max(_FIRST, 2 * working_set.support().size)
         found = loop.step(known, rejected, batch=batch, max_epochs=max_iter - epochs)
         epochs += found.epochs
         residual = found.residual
@@ -94,7 +96,8 @@ def solve_working_set(
                 mask = rule.test(problem, point)
                 shares[mask.rule] = mask.share
                 rejected = mask.rejected if rejected is None else rejected | mask.rejected
-    return Answer(working_set.coefficients(), epochs, history)
+    ended_whole = loop.last_full is not None and loop.last_full[0] is residual
+    return Answer(working_set.coefficients(), epochs, history, loop.last_full if ended_whole else None)
 
 
 def take_first(

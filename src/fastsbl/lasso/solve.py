@@ -264,7 +264,7 @@ def _solve(
             answer = options.solver(problem, y, options.rules, start, point, strict, options.max_iter - epochs)
         epochs += answer.n_epochs
         history += answer.history
-        certificate = certify(problem, y, answer.coef)
+        certificate = certify(problem, y, answer.coef, answer.whole_read)
         converged = certificate.gap <= options.tol * scale
         if converged or strict <= 1e-15 or epochs >= options.max_iter or options.solver is solve_convex:
             break

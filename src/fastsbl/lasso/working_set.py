@@ -6,16 +6,14 @@ import numpy as np
 
 from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary
-from fastsbl.dictionary import _kernels as _dictionary_kernels
 from fastsbl.lasso import _kernels
+from fastsbl.lasso.columns import hold_columns
 
 __all__ = ["WorkingSet"]
 
 
 class WorkingSet:
-    """Columns taken out of a dictionary, kept in float64 with their Gram matrix; real data, one target.
-
-    Sparse columns are kept by their stored values.
+    """Columns taken out of a dictionary, with their Gram matrix in float64; real data, one target.
 
     Attributes
     ----------
@@ -32,13 +30,11 @@ class WorkingSet:
     """
 
     def __init__(self, dictionary: Dictionary, y: FloatArray) -> None:
-        self._dictionary = dictionary
         self.y = y
         self._scale = float(np.linalg.norm(y))
-        self._sparse = SparseColumns(dictionary.n_samples) if dictionary.is_sparse else None
+        self._columns = hold_columns(dictionary)
         self.size = 0
         self.position = np.full(dictionary.n_features, -1, dtype=np.int64)
-        self._rows: FloatArray = np.zeros((0, dictionary.n_samples if self._sparse is None else 0))
         self._gram: FloatArray = np.zeros((0, 0))
         self._target: FloatArray = np.zeros(0)
         self._index: IndexArray = np.zeros(0, dtype=np.intp)
@@ -49,7 +45,6 @@ class WorkingSet:
 
     def _allocate(self, room: int) -> None:
         """Make room for ``room`` columns; those in hand stay."""
-        self._rows = _grown(self._rows[: self.size], room, self._rows.shape[1])
         self._gram = _grown(self.gram, room, room)
         self._target = _grown(self._target[: self.size], room)
         self._index = _grown(self.index, room)
@@ -96,15 +91,9 @@ class WorkingSet:
         self._limits[old:new] = limits
         self.position[index] = np.arange(old, new)
         self.size = new
-        if self._sparse is not None:
-            self._sparse.add(*self._dictionary.sparse_columns(index))
-            block = self._sparse.gram_block(old, new)
-            self._target[old:new] = self._sparse.correlate(self.y, old, new)
-        else:
-            self._rows[old:new] = self._dictionary.columns(index).T
-            fresh = self._rows[old:new]
-            block = self._rows[:new] @ fresh.T
-            self._target[old:new] = fresh @ self.y
+        self._columns.add(index)
+        block = self._columns.gram_block(old, new)
+        self._target[old:new] = self._columns.correlate(self.y, old, new)
         self._gram[:new, old:new] = block
         self._gram[old:new, :old] = block[:old].T
         corner = self._gram[old:new, old:new]
@@ -147,15 +136,11 @@ class WorkingSet:
         used = self.support()
         if used.size == 0:
             return self.y.copy()
-        if self._sparse is not None:
-            return np.asarray(self.y - self._sparse.combine(used, self.theta[used]))
-        return np.asarray(self.y - self.theta[used] @ self._rows[used])
+        return np.asarray(self.y - self._columns.combine(used, self.theta[used]))
 
     def rows(self, positions: IndexArray) -> FloatArray:
         """The columns at ``positions`` as rows of a dense (k, N) array."""
-        if self._sparse is not None:
-            return self._sparse.rows(positions)
-        return np.asarray(self._rows[positions])
+        return self._columns.rows(positions)
 
     def coefficients(self) -> FloatArray:
         """Coefficients of the whole dictionary, zero outside the working set."""
@@ -171,58 +156,6 @@ class WorkingSet:
     def idle(self) -> BoolArray:
         """Positions kept at zero by an infinite limit."""
         return np.isinf(self.limits)
-
-
-class SparseColumns:
-    """Columns of length N by their stored values, one after the other; room grows by doubling."""
-
-    def __init__(self, n_samples: int) -> None:
-        self._n_samples = n_samples
-        self._values: FloatArray = np.zeros(0)
-        self._rows: IndexArray = np.zeros(0, dtype=np.int64)
-        self._starts: IndexArray = np.zeros(1, dtype=np.int64)
-        self._work = np.zeros(n_samples)
-
-    def add(self, values: FloatArray, rows: IndexArray, starts: IndexArray) -> None:
-        """Append columns."""
-        held = int(self._starts[-1])
-        total = held + values.size
-        if total > self._values.size:
-            room = max(total, 2 * self._values.size)
-            self._values = _grown(self._values[:held], room)
-            self._rows = _grown(self._rows[:held], room)
-        self._values[held:total] = values
-        self._rows[held:total] = rows
-        self._starts = np.concatenate([self._starts, starts[1:] + held])
-
-    def gram_block(self, start: int, stop: int) -> FloatArray:
-        """Products of the first ``stop`` columns with those from ``start`` to ``stop``."""
-        out = np.empty((stop, stop - start))
-        _dictionary_kernels.sparse_gram(
-            self._values, self._rows, self._starts, np.arange(stop), np.arange(start, stop), self._work, out
-        )
-        return out
-
-    def correlate(self, vector: FloatArray, start: int, stop: int) -> FloatArray:
-        """Products of the columns from ``start`` to ``stop`` with a vector."""
-        out = np.empty(stop - start)
-        columns = np.arange(start, stop)
-        _dictionary_kernels.sparse_dots_some(
-            self._values, self._rows, self._starts, vector, columns, out, 0, columns.size
-        )
-        return out
-
-    def combine(self, positions: IndexArray, coef: FloatArray) -> FloatArray:
-        """Sum of the columns at ``positions``, each times its coefficient."""
-        out = np.zeros(self._n_samples)
-        _dictionary_kernels.sparse_combine(self._values, self._rows, self._starts, positions, coef, out)
-        return out
-
-    def rows(self, positions: IndexArray) -> FloatArray:
-        """The columns at ``positions`` as rows of a dense (k, N) array."""
-        out = np.zeros((positions.size, self._n_samples))
-        _dictionary_kernels.sparse_gather(self._values, self._rows, self._starts, positions, out)
-        return out
 
 
 def _grown(array: Array, *shape: int) -> Array:
