@@ -49,6 +49,19 @@ def test_gap_agrees_with_the_solver_and_is_zero_only_at_the_optimum(problem, for
     assert gap >= (primal - best) / (0.5 * problem.y @ problem.y) > 1e-4
 
 
+def test_gap_is_the_difference_of_the_two_objectives(problem):
+    X, y, w = problem.matrix, problem.y, problem.weights
+    lam = 0.3 * problem.lambda_max
+    for coef in (np.random.default_rng(4).standard_normal(30), np.zeros(30), np.linalg.lstsq(X, y, rcond=None)[0]):
+        residual = y - X @ coef
+        t = min(residual @ y / (residual @ residual), lam / np.max(np.abs(X.T @ residual) / w))
+        dual = 0.5 * y @ y - 0.5 * np.sum((t * residual - y) ** 2)
+        primal = 0.5 * residual @ residual + lam * w @ np.abs(coef)
+        assert judge.relative_gap(X, y, lam, coef, w) == pytest.approx((primal - dual) / (0.5 * y @ y), rel=1e-12)
+    fits = np.eye(2)  # a residual of exactly zero is not a gap of zero
+    assert judge.relative_gap(fits, np.array([3.0, 1.0]), 1.0, np.array([3.0, 1.0])) == pytest.approx(0.8)
+
+
 def test_gap_of_zero_coefficients_above_lambda_max(problem):
     lam = 1.1 * lambda_max(problem.matrix, problem.y, problem.weights)
     assert judge.relative_gap(problem.matrix, problem.y, lam, np.zeros(30), problem.weights) == pytest.approx(0)

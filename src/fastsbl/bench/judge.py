@@ -49,7 +49,10 @@ def squared_norms(matrix: Any) -> FloatArray:
 def relative_gap(matrix: Any, y: FloatArray, lam: float, coef: FloatArray, weights: FloatArray | None = None) -> float:
     """Duality gap of ``0.5 ||y - X theta||^2 + lam sum w |theta|``, over ``0.5 ||y||^2``.
 
-    The dual point is the residual, scaled to its best feasible multiple.
+    The dual point is the residual r, scaled to its best feasible multiple t r. Written out, the gap is
+    ``0.5 (1 - t)^2 ||r||^2 + sum_i (limit_i |theta_i| - t theta_i x_i'r)`` with ``limit_i = lam w_i``. No term is below
+    zero where t r is feasible, so that rounding cannot make a gap that is zero negative, as the difference of the
+    two objectives could.
 
     Examples
     --------
@@ -61,16 +64,15 @@ def relative_gap(matrix: Any, y: FloatArray, lam: float, coef: FloatArray, weigh
     theta = np.asarray(coef[used], dtype=np.float64)
     limits = np.full(coef.size, lam) if weights is None else lam * weights
     residual = y - columns_of(matrix, used) @ theta
-    primal = 0.5 * residual @ residual + limits[used] @ np.abs(theta)
     length = float(residual @ residual)
-    if length == 0.0:
-        return 0.0
-    ratio = float(np.max(np.abs(correlations(matrix, residual)) / limits))
-    scale = float(residual @ y) / length
-    if ratio * scale > 1.0:
-        scale = 1.0 / ratio
-    dual = 0.5 * y @ y - 0.5 * np.sum((scale * residual - y) ** 2)
-    return float((primal - dual) / (0.5 * y @ y))
+    products = correlations(matrix, residual)
+    ratio = float(np.max(np.abs(products) / limits))
+    scale = float(residual @ y) / length if length > 0.0 else 0.0
+    if ratio * abs(scale) > 1.0:
+        scale = float(np.sign(scale)) / ratio
+    terms = limits[used] * np.abs(theta) - scale * theta * products[used]
+    gap = 0.5 * (1.0 - scale) ** 2 * length + float(np.sum(np.maximum(terms, 0.0)))
+    return float(gap / (0.5 * y @ y))
 
 
 def loss(matrix: Any, y: FloatArray, lam: float, gamma: FloatArray) -> float:
