@@ -654,10 +654,26 @@ def test_noise_alone_is_all_noise():
     assert empty >= 8
 
 
-def test_learned_noise_needs_a_target():
+@pytest.mark.parametrize("options", [{}, {"positive": True}, {"groups": np.arange(40) // 3}, {"bounds": False}])
+def test_a_target_of_zero_has_no_features(options):
     X, _ = make_problem(27)
-    with pytest.raises(ValueError, match="lam cannot be learned from a target that is zero"):
-        fit_sbl(X, np.zeros(N))
+    result = fit_sbl(X[:, :40], np.zeros(N), **options)
+    assert result.converged
+    assert result.support.size == 0
+    assert 0 < result.lam < 1e-150
+    assert np.isfinite([result.loss, result.evidence]).all()
+    assert result.certificate().holds
+
+
+def test_a_target_that_no_column_reaches_is_noise():
+    rng = np.random.default_rng(28)
+    X, y = np.zeros((N, 3)), rng.standard_normal(N)
+    X[0], y[0] = 1.0, 0.0
+    for dictionary in (np.zeros((N, 3)), X):
+        result = fit_sbl(dictionary, y)
+        assert result.converged
+        assert result.support.size == 0
+        assert result.lam == pytest.approx(y @ y / N)
 
 
 # -- bad input -----------------------------------------------------------------------------------------

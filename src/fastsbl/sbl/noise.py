@@ -29,6 +29,7 @@ _PATIENCE = 2  # supports in a row that are out of the running
 _HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
 _MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed
 _LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
+_LEAST = 1e-154  # the noise of a target that is zero: its inverse still has a square
 
 
 @dataclass(frozen=True)
@@ -227,10 +228,8 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         lam *= step
         if lam < 1e-12 * power:  # below, the model is singular to double precision
             break
-    if race.best is None:
-        raise ValueError(
-            "lam cannot be learned from a target that is zero or that no column reaches; give lam a number instead"
-        )
+    if race.best is None:  # no column reaches the target: all of it is noise
+        return run(start, y, max(power / n_values, _LEAST), settings, inner=inner, since=0.0)
     fit, index = _settle(race, settings)
     coef = np.zeros((norms.size, *y.shape[1:]), dtype=np.result_type(start.problem.correlations, np.float64))
     gamma = np.zeros(norms.size)
