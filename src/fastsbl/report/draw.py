@@ -40,7 +40,7 @@ def draw(figure: described.Figure) -> Figure:
     >>> from fastsbl.studies.figures import LineFigure, Series
     >>> line = Series("sphere", [0.1, 0.5], [3.0, 40.0])
     >>> draw(LineFigure(name="rates", title="Rates", alt="Rising", x_label="x", y_label="y", series=(line,)))
-    <Figure size 660x... with 1 Axes>
+    <Figure size 580x... with 1 Axes>
     """
     with drawing():
         match figure:
@@ -120,17 +120,17 @@ def _finish(figure: described.LineFigure | described.ScatterFigure, page: Figure
             xycoords=("axes fraction", "data"),
             ha="right",
             va="bottom",
-            fontsize=9,
+            fontsize=10,
             color=FAINT,
         )
     tidy_axes(ax)
     handles, labels = ax.get_legend_handles_labels()
     if labels:
         labels = [shorten(label) for label in labels]
-        columns = max(1, min(len(labels), 90 // (max(map(len, labels)) + 8)))
+        columns = max(1, min(len(labels), 70 // (max(map(len, labels)) + 8)))
         width, height = page.get_size_inches()
-        page.set_size_inches(width, height + 0.19 * -(-len(labels) // columns))
-        page.legend(handles, labels, loc="outside lower left", ncols=columns, fontsize=9)
+        page.set_size_inches(width, height + 0.21 * -(-len(labels) // columns))
+        page.legend(handles, labels, loc="outside lower left", ncols=columns, fontsize=10)
 
 
 def _lines(figure: described.LineFigure) -> Figure:
@@ -183,7 +183,7 @@ def _heat_map(figure: described.HeatMap) -> Figure:
         for i, j in np.argwhere(np.isfinite(figure.values)):
             bright = float(np.asarray(shown.norm(figure.values[i, j]))) > 0.6
             text = f"{figure.values[i, j]:.3g}"
-            ax.text(j, i, text, ha="center", va="center", fontsize=8, color="#101010" if bright else "#fafafa")
+            ax.text(j, i, text, ha="center", va="center", fontsize=10, color="#101010" if bright else "#fafafa")
     return page
 
 
@@ -193,7 +193,7 @@ def draw_panels(figure: described.ImageGrid, panels: Sequence[described.ImagePan
         columns = min(figure.columns, len(panels))
         rows = -(-len(panels) // columns)
         shape = panels[0].image.shape
-        width = min(3.1 * columns, 9.0) if columns > 1 else 4.2
+        width = min(2.9 * columns, 9.0) if columns > 1 else 4.2
         cell = width / columns
         texts = 0.28 * max(bool(p.title) for p in panels) + 0.28 * max(bool(p.note) for p in panels)
         legend = 0.35 if any(p.marks for p in panels) else 0.05
@@ -216,7 +216,7 @@ def draw_panels(figure: described.ImageGrid, panels: Sequence[described.ImagePan
                 [shorten(label) for label in handles],
                 loc="outside lower center",
                 ncols=len(handles),
-                fontsize=9,
+                fontsize=10,
             )
         return page
 
@@ -225,10 +225,10 @@ def _panel(ax: Axes, panel: described.ImagePanel, limits: tuple[float | None, fl
     ax.imshow(panel.image, cmap=_IMAGES, vmin=limits[0], vmax=limits[1])
     height, width = panel.image.shape
     ax.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
-    ax.set_title(shorten(panel.title), fontsize=9)
+    ax.set_title(shorten(panel.title), fontsize=10)
     if panel.note:
         ax.text(
-            0.0, -0.03, shorten(panel.note, 60), transform=ax.transAxes, ha="left", va="top", fontsize=8, color=FAINT
+            0.0, -0.03, shorten(panel.note, 60), transform=ax.transAxes, ha="left", va="top", fontsize=10, color=FAINT
         )
     handles = {}
     for marks in panel.marks:
@@ -264,7 +264,7 @@ def add_marks(ax: Axes, marks: described.Marks) -> Any:
 
 def _strip(figure: described.BarStrip) -> Figure:
     rows = len(figure.classes)
-    page = new_figure(6.6, 1.4 + 0.24 * rows)
+    page = new_figure(5.8, 1.4 + 0.24 * rows)
     if figure.image is None:
         ax = page.subplots()
     else:

@@ -86,14 +86,14 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float = 6.6, height: float = 3.8) -> Figure:
+def new_figure(width: float = 5.8, height: float = 3.5) -> Figure:
     """Return an empty figure, in inches, that no window shows."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def new_axes(ax: Axes | None, width: float = 6.6, height: float = 3.8) -> Axes:
+def new_axes(ax: Axes | None, width: float = 5.8, height: float = 3.5) -> Axes:
     """Return ``ax``, or axes in a new figure of pyplot, which a notebook shows."""
     if ax is not None:
         return ax
@@ -163,11 +163,14 @@ def printable(text: str) -> str:
 
 
 _SVG = "http://www.w3.org/2000/svg"
+_LEAST_LETTERS = 8.0  # pixels: a drawing too wide for the page at this size is scrolled, not shrunk further
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 
 
 def inline_svg(figure: Figure, prefix: str) -> str:
     """Return a figure as an SVG element for an HTML page, its colours as variables that follow the page's theme.
+
+    It shrinks with the page until its smallest letters are 8 pixels high, and no further.
 
     Parameters
     ----------
@@ -188,12 +191,22 @@ def inline_svg(figure: Figure, prefix: str) -> str:
     width, height = (float(value) for value in root.attrib["viewBox"].split()[2:])
     for name in ("width", "height"):
         root.attrib.pop(name, None)
-    root.set("style", f"max-width: {width * 4 / 3:.0f}px; aspect-ratio: {width:g} / {height:g}")
+    least = _LEAST_LETTERS / min(_sizes_of_letters(root), default=10.0) * width
+    size = f"min-width: {least:.0f}px; max-width: {max(least, width * 1.5):.0f}px"
+    root.set("style", f"{size}; aspect-ratio: {width:g} / {height:g}")
     root.set("aria-hidden", "true")  # the text alternative is on the figure around it
     text = ET.tostring(root, encoding="unicode")
     for colour in _DARK:
         text = re.sub(re.escape(colour), f"var({_variable(colour)})", text, flags=re.IGNORECASE)
     return text
+
+
+def _sizes_of_letters(root: ET.Element) -> Iterator[float]:
+    """Font sizes of the texts of a drawing, in its own units."""
+    for element in root.iter(f"{{{_SVG}}}text"):
+        found = re.search(r"font(?:-size)?: [^;]*?([\d.]+)px", element.get("style", ""))
+        if found:
+            yield float(found.group(1))
 
 
 def _localise(element: ET.Element, prefix: str) -> None:
