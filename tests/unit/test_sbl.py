@@ -9,8 +9,9 @@ from fastsbl._base.warnings import ConvergenceWarning
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl import fit_sbl, loss, sbl_lambda_max
 from fastsbl.sbl._kernels import over_limit
-from fastsbl.sbl.bounded import BoundedInner, Look
+from fastsbl.sbl.bounded import BoundedInner
 from fastsbl.sbl.exact import all_weights
+from fastsbl.sbl.look import Look
 from fastsbl.sbl.model import SupportModel
 from fastsbl.sbl.outer import Settings, Start
 from fastsbl.screening.problem import DualProblem

@@ -2,7 +2,7 @@
 
 After the first inner problem most features are provably out of the running: a lower bound on their weight
 exceeds an upper bound on their correlation with the residual. How far the residual and the model may move
-before that proof expires is known in advance (see `Look`), so most outer iterations look at a handful of
+before that proof expires is known in advance (see `fastsbl.sbl.look`), so most outer iterations look at a handful of
 features and do not touch the dictionary at all.
 """
 
@@ -18,8 +18,9 @@ from fastsbl.lasso.correlations import Correlations
 from fastsbl.lasso.scalar import KnownLimits, take_first
 from fastsbl.lasso.working_set import WorkingSet
 from fastsbl.sbl import _kernels
-from fastsbl.sbl.guarded import Followed, Guarded
+from fastsbl.sbl.guarded import Followed
 from fastsbl.sbl.inner import InnerResult
+from fastsbl.sbl.look import Look
 from fastsbl.sbl.model import SupportModel
 from fastsbl.screening.problem import DualProblem, PrimalPoint, dual_scale, duality_gap
 from fastsbl.screening.rules import Rule
@@ -27,76 +28,6 @@ from fastsbl.screening.rules import Rule
 __all__ = ["BoundedInner"]
 
 _RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
-
-
-class Look:
-    """What was known of all features when they were last looked at, and how long it stays useful.
-
-    Attributes
-    ----------
-    residual, model, active
-        Where the iteration stood; ``active`` are the model's features as positions in the working set.
-    upper, lower : arrays of shape (n,)
-        Bounds on ``|phi_i' r|`` from above and on ``u_i`` from below, there.
-    factor : float
-        ``u_i >= lower_i / factor`` for the present model, see `move_to`.
-    danger : int array or None
-        If set, all features outside the working set that could violate while `covers` holds.
-    """
-
-    def __init__(
-        self, residual: FloatArray, model: SupportModel, active: IndexArray, upper: FloatArray, lower: FloatArray
-    ) -> None:
-        self.residual = residual
-        self.model = model
-        self.active = active
-        self.upper = upper
-        self.lower = lower
-        self.factor = 1.0
-        self.danger: IndexArray | None = None
-        self.rows: Array | None = None
-        self.guarded: Guarded | None = None
-        self._drift = self._widening = 0.0
-
-    def move_to(self, model: SupportModel, active: IndexArray, working_set: WorkingSet) -> None:
-        """Bound how much the model has grown: S_new <= m S_here gives u_new >= u_here / sqrt(m)."""
-        before = np.zeros(working_set.size)
-        before[self.active] = self.model.gamma
-        growth = np.maximum(model.gamma - before[active], 0.0)
-        grown = growth > 0
-        if not grown.any():
-            self.factor = 1.0
-            return
-        products = working_set.gram[np.ix_(self.active, active[grown])]
-        left, x = self.model.split(model.rows[grown], products)
-        root = np.sqrt(growth[grown])
-        square = (left @ left.T + x.T @ x) * root[:, None] * root
-        self.factor = float(np.sqrt(1.0 + np.linalg.norm(square))) * (1.0 + _RELATIVE)
-
-    def guard(self, danger: IndexArray, rows: Array, drift: float, widening: float) -> None:
-        """State that only ``danger`` (with columns ``rows``) can violate within this room."""
-        self.danger, self.rows = danger, rows
-        self._drift, self._widening = drift, widening
-
-    def gather(self, working_set: WorkingSet, y: FloatArray, norms: FloatArray) -> Guarded | None:
-        """Put the features in play together: those of the model and those in danger; None without a guard."""
-        if self.danger is None or self.rows is None:
-            return None
-        if self.guarded is None:
-            index = np.concatenate([working_set.index[self.active], self.danger])
-            rows = np.vstack([self.model.rows, self.rows])
-            self.guarded = Guarded(
-                index, rows, norms[index], self.lower[index], self.model, self.residual, y, self._drift, self._widening
-            )
-        return self.guarded
-
-    def drift(self, residual: FloatArray) -> float:
-        """How far the residual has moved."""
-        return float(np.linalg.norm(residual - self.residual))
-
-    def covers(self, residual: FloatArray) -> bool:
-        """Whether nothing outside ``danger`` can violate at this residual and the present model."""
-        return self.danger is not None and self.factor <= self._widening and self.drift(residual) <= self._drift
 
 
 def _inverse_factor(matrix: FloatArray) -> FloatArray:
@@ -127,11 +58,11 @@ class BoundedInner:
     worth = 4.0
     """Directions of the model with a variance above this many noise variances are read along with a residual."""
 
-    most_extra = 64
-    """Most directions read along with one residual; the leading one always is."""
+    least_directions, most_directions = 16, 128
+    """Directions whose products are kept: as many as memory allows, see `_room_for_products`."""
 
-    most_directions, products_bytes = 128, 2**28
-    """Directions whose products are kept, and the memory they may take (16 are always kept)."""
+    products_share, products_bytes = 0.25, 2**28
+    """Memory that products may take, as a share of the dictionary's and in bytes (if that is enough for the least)."""
 
     spare = (2.0, 1.05)
     """Room that carried bounds must leave, in last steps and as a factor, or they are computed anew."""
@@ -157,14 +88,9 @@ class BoundedInner:
         self.rules = rules
         self.phi = problem.dictionary
         self.ws = WorkingSet(self.phi, y)
-        room = max(16, self.products_bytes // (8 * problem.norms.size))
+        self._room = self._room_for_products()
         self.correlations = Correlations(
-            self.phi,
-            y,
-            problem.correlations,
-            problem.norms,
-            problem.slack,
-            most_directions=min(self.most_directions, room),
+            self.phi, y, problem.correlations, problem.norms, problem.slack, most_directions=self._room
         )
         self.loop = CertifiedLasso(self.ws, self.correlations, positive=problem.positive)
         n = problem.norms.size
@@ -175,6 +101,13 @@ class BoundedInner:
         self._shares: dict[str, float] = {}
         self._singles = 0
         self._crowded = False  # whether the last look left so many features in doubt that a whole read is due
+
+    def _room_for_products(self) -> int:
+        """Directions whose products fit beside the dictionary."""
+        phi = self.phi
+        share = self.products_share * phi.column_size * phi.dtype.itemsize / 8
+        room = min(int(share), self.products_bytes // (8 * phi.n_features), self.most_directions)
+        return max(room, self.least_directions)
 
     # -- the interface of an inner solver ---------------------------------------------------------
     def begin(self, lam: float) -> None:
@@ -473,7 +406,7 @@ class BoundedInner:
         basis = seen.basis
         outside = model.scaled - (model.scaled @ basis.T) @ basis
         values, vectors = np.linalg.eigh(outside @ outside.T)
-        extra = min(max(1, int(np.count_nonzero(values > self.worth * self.lam))), self.most_extra)
+        extra = min(max(1, int(np.count_nonzero(values > self.worth * self.lam))), self._room // 2)
         leading = (vectors[:, -extra:].T @ outside) / np.sqrt(np.maximum(values[-extra:, None], 1e-300))
         together = self.phi.correlate(np.vstack([residual, leading]).T)
         seen.add(residual, together[:, 0])
