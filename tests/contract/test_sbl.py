@@ -686,7 +686,7 @@ def test_a_target_that_no_column_reaches_is_noise():
         (TypeError, "lam must be a number above 0, got NoneType", {"lam": None}),
         (ValueError, "lam must be one of 'learn'; got 'guess'", {"lam": "guess"}),
         (ValueError, "init must be one of 'null', 'unit'; got 'zero'", {"init": "zero"}),
-        (ValueError, r"real array of shape \(100,\)", {"init": np.ones(3)}),
+        (ValueError, r"init must be a real array of shape \(100,\)", {"init": np.ones(3)}),
         (ValueError, "init must be above 0 for every column that is not zero", {"init": np.zeros(100)}),
         (ValueError, "screening", {"screening": "none such"}),
         (ValueError, "solver must be one of", {"solver": "magic"}),

@@ -81,22 +81,22 @@ def check_target(y: Any, n_samples: int, name: str = "y", *, columns: bool = Tru
     return array
 
 
-def check_weights(weights: Any, n_features: int) -> FloatArray:
+def check_weights(weights: Any, n_features: int, name: str = "weights") -> FloatArray:
     """Return the feature weights as float64 (n,): 0 is unpenalised, inf is excluded, None is all ones."""
     if weights is None:
         return np.ones(n_features)
-    array = as_numbers(weights, "weights")
+    array = as_numbers(weights, name)
     if array.shape != (n_features,) or array.dtype.kind == "c":
         raise ValueError(
-            f"weights must be a real array of shape ({n_features},), one per column of the dictionary, "
+            f"{name} must be a real array of shape ({n_features},), one per column of the dictionary, "
             f"got shape {array.shape} and dtype {array.dtype}"
         )
     array = array.astype(np.float64)
     if np.isnan(array).any():
-        raise ValueError(f"weights must not be NaN, got {np.count_nonzero(np.isnan(array))} of them")
+        raise ValueError(f"{name} must not be NaN, got {np.count_nonzero(np.isnan(array))} of them")
     if (array < 0).any():
         raise ValueError(
-            f"weights must be at least 0 (0 = unpenalised, inf = excluded), got a smallest of {float(array.min())!r}"
+            f"{name} must be at least 0 (0 = unpenalised, inf = excluded), got a smallest of {float(array.min())!r}"
         )
     return array
 

@@ -313,7 +313,7 @@ def make_inner(start: Start, y: Array, settings: Settings) -> Inner:
 def _first_weights(init: Any, norms: FloatArray, lam: float) -> FloatArray:
     if isinstance(init, str):
         return np.where(norms > 0, 1.0, 0.0) if init == "unit" else norms / np.sqrt(lam)
-    weights = check_weights(init, norms.size)
+    weights = check_weights(init, norms.size, "init")
     if ((weights == 0) & (norms > 0)).any():
         raise ValueError(
             "init must be above 0 for every column that is not zero: a weight of 0 belongs to an infinite gamma"
