@@ -85,6 +85,12 @@ def _keep_underscores(app, what, name, obj, options, lines):
             lines[i] = role + re.sub(r"(?<!\\)_(?=,|$)", r"\\_", names) + text
 
 
+def _unlink_inherited(app, what, name, obj, options, lines):
+    """Print links to pages of scikit-learn's guide, in docstrings that come from there, as their words."""
+    for i, line in enumerate(lines):
+        lines[i] = re.sub(r":ref:`([^<`]+?)\s*(?:<[^>]*>)?`", r"\1", line)
+
+
 def _unlink_shapes(app, doctree):
     """Print the words in a type as words: the n_features in a shape is not the property of some class."""
     for node in list(doctree.findall(addnodes.pending_xref)):
@@ -97,4 +103,5 @@ def setup(app):
     """Connect what is special to this project."""
     app.connect("autodoc-skip-member", _skip_members)
     app.connect("autodoc-process-docstring", _keep_underscores, priority=600)  # after napoleon
+    app.connect("autodoc-process-docstring", _unlink_inherited)
     app.connect("doctree-read", _unlink_shapes)
