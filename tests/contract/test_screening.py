@@ -183,6 +183,7 @@ def test_auto_is_the_union_of_its_parts():
     np.testing.assert_array_equal(union.rejected, np.logical_or.reduce(masks))
     assert any((union.rejected & ~mask).any() for mask in masks)  # a union worth having: it beats a part
     assert len(union.region) == len(parts)
+    assert f"rejected={np.count_nonzero(union.rejected)} of {X.shape[1]}" in repr(union)
 
 
 def test_results_join_by_or():

@@ -997,3 +997,11 @@ def test_zero_exactly_at_lambda_max_of_a_dictionary_in_use():
         for order in "CF":
             phi = as_dictionary(np.asarray(X, order=order))
             assert not solve_weighted_lasso(phi, y, lambda_max(phi, y)).coef.any()
+
+
+def test_a_solution_describes_itself_in_one_line():
+    solution = solve_weighted_lasso(np.eye(200), np.arange(200.0), 190.5)
+    text = repr(solution)
+    assert text.startswith("LassoSolution(9 of 200 features, lam=190.5, ")
+    assert ", converged, " in text
+    assert len(text) < 120

@@ -16,7 +16,7 @@ from fastsbl.imaging.render import render_sources
 __all__ = ["StarField", "make_starfield"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StarField:
     """A simulated image and everything that went into it.
 
@@ -53,6 +53,11 @@ class StarField:
     weight: FloatArray
     noise_variance: float | FloatArray
     background: float
+
+    def __repr__(self) -> str:
+        """Show the size, not the pixels."""
+        height, width = self.image.shape
+        return f"StarField({self.x.size} sources in {height} x {width} pixels)"
 
     @property
     def xy(self) -> FloatArray:

@@ -12,7 +12,7 @@ from fastsbl._base.types import Array, IndexArray
 __all__ = ["LassoSolution"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LassoSolution:
     """Solution of ``min 0.5 ||y - Phi theta||^2 + lam sum_i weights_i |theta_i|`` with its certificate.
 
@@ -44,8 +44,8 @@ class LassoSolution:
     """
 
     coef: Array
-    residual: Array = field(repr=False)
-    dual_point: Array = field(repr=False)
+    residual: Array
+    dual_point: Array
     primal: float
     gap: float
     converged: bool
@@ -53,9 +53,17 @@ class LassoSolution:
     lam: float
     n_epochs: int
     passes: float
-    history: list[dict[str, Any]] = field(repr=False, default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def support(self) -> IndexArray:
         """Columns with a nonzero coefficient."""
         return np.flatnonzero(self.coef if self.coef.ndim == 1 else np.any(self.coef != 0, axis=1))
+
+    def __repr__(self) -> str:
+        """Say in one line what was found."""
+        end = "converged" if self.converged else "NOT converged"
+        return (
+            f"LassoSolution({self.support.size} of {self.coef.shape[0]} features, lam={self.lam:.4g}, "
+            f"primal={self.primal:.6g}, gap={self.gap:.1e}, {end}, {self.passes:.1f} passes)"
+        )

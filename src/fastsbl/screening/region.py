@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Region:
         return np.asarray(base + out)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Screening:
     """What a screening test found.
 
@@ -88,8 +88,15 @@ class Screening:
 
     rejected: BoolArray
     rule: str
-    region: Region | tuple[Region, ...] = field(repr=False)
+    region: Region | tuple[Region, ...]
     passes: float = 0.0
+
+    def __repr__(self) -> str:
+        """How much was rejected, not which."""
+        return (
+            f"Screening(rule={self.rule!r}, rejected={np.count_nonzero(self.rejected)} of {self.rejected.size}, "
+            f"passes={self.passes:.2f})"
+        )
 
     @property
     def share(self) -> float:
