@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging import _thunderstorm
 from fastsbl.imaging._checks import optional_import
 from fastsbl.imaging._files import atomic_path, suffix_of
@@ -96,8 +97,8 @@ def _describe(table: Any) -> Any:
     return table
 
 
-@dataclass(frozen=True, eq=False)
-class SourceCatalog:
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceCatalog(Brief):
     """Found sources.
 
     Attributes

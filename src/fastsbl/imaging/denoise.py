@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging._checks import check_range
 from fastsbl.imaging._errors import model_std
 from fastsbl.imaging._mixture import MixtureFit, fit_mixture
@@ -39,8 +40,8 @@ class NotPointSourcesWarning(UserWarning):
     """The image holds more than point sources and noise, so that much of it is returned as it is."""
 
 
-@dataclass(frozen=True, eq=False)
-class Denoised:
+@dataclass(frozen=True, eq=False, repr=False)
+class Denoised(Brief):
     """A clean image and how it came about.
 
     Attributes

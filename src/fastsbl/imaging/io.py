@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging import _fits
 from fastsbl.imaging._checks import optional_import
 from fastsbl.imaging._files import atomic_path, is_compressed, open_text, suffix_of
@@ -29,8 +30,8 @@ logger = logging.getLogger(__name__)
 _TABLES = (".txt", ".dat", ".csv")
 
 
-@dataclass(frozen=True, eq=False)
-class ImageData:
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageData(Brief):
     """An image and what its file says about it.
 
     Attributes

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging._assignment import assign
 from fastsbl.imaging._checks import check_points, check_positive
 from fastsbl.imaging._typing import FloatArray, IntArray
@@ -56,8 +57,8 @@ def near_pairs(
     return pairs["i"].astype(np.int64), pairs["j"].astype(np.int64), np.asarray(pairs["v"], dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class SourceMatch:
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceMatch(Brief):
     """A one-to-one matching of found and true sources.
 
     Attributes
@@ -205,8 +206,8 @@ def nearest_distance(xy: ArrayLike) -> FloatArray:
     return np.asarray(distance, dtype=np.float64)[:, 1]
 
 
-@dataclass(frozen=True, eq=False)
-class CompletenessPurity:
+@dataclass(frozen=True, eq=False, repr=False)
+class CompletenessPurity(Brief):
     """Completeness and purity in bins of flux, separation or whatever was given.
 
     Attributes

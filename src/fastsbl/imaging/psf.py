@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging._checks import check_finite, check_fraction, check_positive, check_shape
 from fastsbl.imaging._gaussian import (
     RotatedShape,
@@ -29,8 +30,8 @@ __all__ = ["PSF", "GaussianPSF", "StampGradient", "stamp_origin"]
 Widths: TypeAlias = ArrayLike | tuple[ArrayLike, ArrayLike]
 
 
-@dataclass(frozen=True, eq=False)
-class StampGradient:
+@dataclass(frozen=True, eq=False, repr=False)
+class StampGradient(Brief):
     """Pixel values of unit-flux sources and their derivatives.
 
     Attributes

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging._checks import check_finite, check_fraction, check_positive, check_shape
 from fastsbl.imaging._gaussian import pixel_factor, pixel_factor_gradient
 from fastsbl.imaging._typing import FloatArray
@@ -16,8 +17,8 @@ from fastsbl.imaging._typing import FloatArray
 __all__ = ["GaussianPSF3D", "StampGradient3D"]
 
 
-@dataclass(frozen=True, eq=False)
-class StampGradient3D:
+@dataclass(frozen=True, eq=False, repr=False)
+class StampGradient3D(Brief):
     """Voxel values of unit-flux sources and their derivatives, each (..., depth, height, width).
 
     Attributes

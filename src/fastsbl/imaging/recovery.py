@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging._checks import check_count, check_positive, check_range
 from fastsbl.imaging._typing import BoolArray, FloatArray, IntArray
 from fastsbl.imaging.localize import _read_image, locate_sources
@@ -19,8 +20,8 @@ from fastsbl.imaging.render import render_sources
 __all__ = ["InjectionRecovery", "RecoveryCurve", "injection_recovery"]
 
 
-@dataclass(frozen=True, eq=False)
-class RecoveryCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class RecoveryCurve(Brief):
     """How many injected sources came back, in bins of a property.
 
     Attributes
@@ -42,8 +43,8 @@ class RecoveryCurve:
     high: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class InjectionRecovery:
+@dataclass(frozen=True, eq=False, repr=False)
+class InjectionRecovery(Brief):
     """Injected sources, and what was found in their places.
 
     Attributes

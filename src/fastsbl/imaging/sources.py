@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
+from fastsbl._base.brief import Brief
 from fastsbl.imaging import _kernels
 from fastsbl.imaging._checks import check_count, check_fraction, check_positive, check_range, check_shape
 from fastsbl.imaging._columns import extent, fill_dense, fill_from_stamps
@@ -36,8 +37,8 @@ _DARK = 1e-9  # norm of a unit-flux column below which there is nothing but roun
 _DENSE_FILL = 0.25  # share of filled entries from which a dense matrix is about as small, and faster
 
 
-@dataclass(frozen=True, eq=False)
-class SourceDictionary:
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceDictionary(Brief):
     """Candidate sources and their images.
 
     Attributes

@@ -6,22 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastsbl._base.brief import Brief
 from fastsbl._base.types import Array, BoolArray, FloatArray
 from fastsbl.screening import _kernels
 
 __all__ = ["HalfSpace", "Region", "Screening"]
 
 
-@dataclass(frozen=True, eq=False)
-class HalfSpace:
+@dataclass(frozen=True, eq=False, repr=False)
+class HalfSpace(Brief):
     """The points eta with ``normal' eta <= offset``; ``normal`` has unit length."""
 
     normal: FloatArray
     offset: float
 
 
-@dataclass(frozen=True, eq=False)
-class Region:
+@dataclass(frozen=True, eq=False, repr=False)
+class Region(Brief):
     """A ball, cut by no, one or two half-spaces, that contains the dual optimum.
 
     Attributes
