@@ -70,9 +70,7 @@ def test_options_reach_the_library(fastsbl, tmp_path, field):
     known = ("--psf", "1.5", "--noise-variance", "4", "--background", "100", "--mask", "mask.fits")
     outcome = fastsbl("locate", "a.fits", *known, "--max-sources", "2", "--false-alarms", "0.1")
     assert outcome.code == 0, outcome.err
-    expected = locate_sources(
-        sharp.image, psf, 4.0, background=100.0, mask=mask > 0, max_sources=2, false_alarms=0.1
-    )
+    expected = locate_sources(sharp.image, psf, 4.0, background=100.0, mask=mask > 0, max_sources=2, false_alarms=0.1)
     np.testing.assert_allclose(read_catalog(tmp_path / "sources.ecsv").xy, expected.xy)
     spread = np.exp(-0.5 * ((np.arange(41) - 20) / 4 / 1.5) ** 2)
     write_image(tmp_path / "psf.fits", np.outer(spread, spread) / spread.sum() ** 2)

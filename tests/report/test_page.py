@@ -137,6 +137,19 @@ def test_logarithmic_axes_have_plain_numbers(x):
     assert all(float(text) > 0 for text in texts)
 
 
+def test_places_and_stretches_stand_in_the_legend():
+    one = Series("a", [0.0, 0.5, 1.0], [1.0, 3.0, 2.0])
+    stretch = (0.5, 0.6, "best in the paper")
+    axes = {"name": "n", "title": "t", "alt": "a", "x_label": "x", "y_label": "y"}
+    figure = draw(LineFigure(**axes, series=(one,), places=((0.2, "true noise"),), stretches=(stretch,)))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "best in the paper", "true noise"]
+    (ax,) = figure.axes
+    assert [line.get_xdata()[0] for line in ax.lines] == [0.0, 0.2]
+    (shaded,) = (patch for patch in ax.patches if patch.get_label() == "best in the paper")
+    assert shaded.get_extents().transformed(ax.transData.inverted()).intervalx == pytest.approx([0.5, 0.6])
+
+
 def test_little_to_draw():
     """No series, an empty one, one image of one grey, a map of nothing."""
     axes = {"name": "n", "title": "t", "alt": "a", "x_label": "x", "y_label": "y"}

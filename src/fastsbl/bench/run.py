@@ -179,9 +179,7 @@ def _slow(
     say(f"{task}: {problem.title}, {ratio:g}: {solver.name} alone, at most {limit:.0f} s")
     tol = 1e-4 if task == "sbl" else 1e-6
     found = run_alone(task, problem.key, solver.name, ratio, tol, quick=False, limit=limit)
-    mine = [
-        row for row in rows if (row.task, row.data, row.ratio, row.solver) == (task, problem.key, ratio, "fastsbl")
-    ]
+    mine = [row for row in rows if (row.task, row.data, row.ratio, row.solver) == (task, problem.key, ratio, "fastsbl")]
     goal = LOSS_GOAL if task == "sbl" else 1e-6
     row = Row(
         task, problem.key, problem.title, ratio, goal, solver.name, solver.version, "slow", tol=tol, seconds=limit,

@@ -23,9 +23,7 @@ class Certificate:
     point: PrimalPoint
 
 
-def certify(
-    problem: DualProblem, y: Array, coef: Array, whole_read: tuple[Array, Array] | None = None
-) -> Certificate:
+def certify(problem: DualProblem, y: Array, coef: Array, whole_read: tuple[Array, Array] | None = None) -> Certificate:
     """Evaluate coefficients on the full problem: reads their columns, then the whole dictionary once.
 
     ``whole_read`` is the residual of these very coefficients with its products with all columns, if the last

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from fastsbl.report.theme import FAINT, FOUND, SERIES, TRUTH, drawing, new_figure, tidy_axes
+from fastsbl.report.theme import FAINT, FOUND, INK, SERIES, TRUTH, drawing, new_figure, tidy_axes
 from fastsbl.studies import figures as described
 
 if TYPE_CHECKING:
@@ -144,6 +144,10 @@ def _lines(figure: described.LineFigure) -> Figure:
         )  # fmt: skip
         if one.low is not None:
             ax.fill_between(one.x, one.low, one.high, color=style["color"], alpha=0.18, linewidth=0)
+    for low, high, label in figure.stretches:
+        ax.axvspan(low, high, color=FAINT, alpha=0.18, linewidth=0, label=label)
+    for k, (place, label) in enumerate(figure.places):
+        ax.axvline(place, color=INK, linewidth=1.2, linestyle=_DASHES[(k + 1) % len(_DASHES)], label=label)
     _finish(figure, page, ax)
     return page
 

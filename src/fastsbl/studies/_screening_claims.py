@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from fastsbl.studies._readings import by, judge_each, verdict_of
 from fastsbl.studies.claims import Claim, Interval, median_interval
 from fastsbl.studies.store import Store
 from fastsbl.studies.study import Record, Table
 
-__all__ = ["PAPER_RULE", "by", "iteration_means", "screening_claims", "screening_tables", "set_up", "time_values"]
+__all__ = ["PAPER_RULE", "iteration_means", "screening_claims", "screening_tables", "set_up", "time_values"]
 
 PAPER_RULE = "two_hyperplanes:paper"
 _OURS = "auto"
 _ATTRACTIVE = 0.5  # a fit in half the time
-
-
-def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
-    """Group records by the values of some fields, in order of appearance."""
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[name] for name in names), []).append(record)
-    return groups
 
 
 def set_up(record: Record) -> str:
@@ -59,17 +52,6 @@ def time_intervals(records: Sequence[Record], name: str = "t_ratio") -> dict[flo
     return {ratio: median_interval(values) for ratio, values in time_values(records, name).items()}
 
 
-def _verdict(held: dict[str, bool]) -> str:
-    """One verdict out of one per set-up."""
-    if not held:
-        return "not measured"
-    if all(held.values()):
-        return "holds"
-    if not any(held.values()):
-        return "does not hold"
-    return f"holds for {'; '.join(name for name, value in held.items() if value)} only"
-
-
 def screening_claims(store: Store) -> list[Claim]:
     """Every claim; those that were not measured say so."""
     rejections = _split(store.records(task="rejection"))
@@ -102,21 +84,6 @@ def _some(times: dict[str, list[Record]], **wanted: Any) -> dict[str, list[Recor
     return {name: rows for name, rows in picked.items() if rows}
 
 
-def _each(
-    sentence: str,
-    source: str,
-    groups: dict[str, list[Record]],
-    look: Callable[[list[Record]], tuple[bool, str, float] | None],
-    worst: Callable[[list[float]], float] = max,
-) -> Claim:
-    """A claim judged for every set-up on its own."""
-    found = {name: answer for name, rows in groups.items() if (answer := look(rows)) is not None}
-    held = {name: answer[0] for name, answer in found.items()}
-    text = "; ".join(f"{name}: {answer[1]}" for name, answer in found.items()) or "no results for this"
-    number = worst([answer[2] for answer in found.values()]) if found else None
-    return Claim(sentence, source, text, _verdict(held), number)
-
-
 def _grows(rejections: dict[str, list[Record]]) -> Claim:
     def look(rows: list[Record]) -> tuple[bool, str, float]:
         means = [100 * float(np.mean(values)) for values in iteration_means(rows, PAPER_RULE).values()]
@@ -124,7 +91,7 @@ def _grows(rejections: dict[str, list[Record]]) -> Claim:
         text = f"{means[0]:.1f} % at the smallest ratio, {means[-1]:.1f} % at the largest, "
         return drop <= 0.5, f"{text}largest step down {drop:.2g} points", drop
 
-    return _each(
+    return judge_each(
         "The share of rejected features grows with lambda/lambda_max (two hyperplanes, the paper's ball; a step "
         "down of more than half a point would refute it).",
         "paper, section 3.3",
@@ -141,7 +108,7 @@ def _nearly_total(rejections: dict[str, list[Record]]) -> Claim:
         share = 100 * float(np.mean(iteration_means(last, PAPER_RULE)[1.0]))
         return share >= 99.0, f"{share:.2f} % rejected at ratio 1", share
 
-    return _each(
+    return judge_each(
         "At lambda = lambda_max almost all features are rejected (at least 99 %).",
         "paper, section 3.3",
         rejections,
@@ -162,7 +129,7 @@ def _same_solution(times: dict[str, list[Record]]) -> Claim:
         )
         return relative <= 1e-4 and same == len(rows), text, relative
 
-    return _each(
+    return judge_each(
         "Screening does not change the solution (same support, coefficients within 1e-4 of the largest, which is "
         "the tolerance of the outer loop).",
         "paper, section 3.3",
@@ -180,7 +147,7 @@ def _unattractive_below(times: dict[str, list[Record]]) -> Claim:
         text = ", ".join(f"{value.median:.2f} at {ratio:g}" for ratio, value in found.items())
         return best > _ATTRACTIVE, f"t_r/t {text}", best
 
-    return _each(
+    return judge_each(
         "With the paper's test the acceleration is not attractive below lambda/lambda_max = .4 (solver cd; attractive: "
         "half the time or less).",
         "paper, sections 3.3 and 6",
@@ -199,7 +166,7 @@ def _overcome_below(times: dict[str, list[Record]]) -> Claim:
         text = ", ".join(f"{value.median:.2f} at {ratio:g}" for ratio, value in found.items())
         return worst <= _ATTRACTIVE, f"t_r/t {text}", worst
 
-    return _each(
+    return judge_each(
         "With rule auto the acceleration is attractive from .05 to .4 as well (solver cd).",
         "this library",
         _some(times, solver="cd", rule=_OURS),
@@ -233,7 +200,7 @@ def _alike(rejections: dict[str, list[Record]], times: dict[str, list[Record]]) 
                 f"{sentence} ({name}, two hyperplanes, the paper's ball; rank correlation of at least .9).",
                 "paper, section 3.3",
                 "; ".join(texts) or "needs MNIST and the New York Times in one study",
-                _verdict(held),
+                verdict_of(held),
                 min(numbers, default=None),
             )
         )
@@ -266,7 +233,7 @@ def _no_more_than_plain(rejections: dict[str, list[Record]]) -> Claim:
         )
         return more == 0, text, mean
 
-    return _each(
+    return judge_each(
         "The weighted test rejects no more than the two-hyperplane test does on the plain lasso (iteration 1, u = 1).",
         "paper, section 6, second limitation",
         rejections,
@@ -284,7 +251,7 @@ def _promise_cd(times: dict[str, list[Record]]) -> Claim:
         text = ", ".join(f"{value.median:.3f} at {ratio:g}" for ratio, value in found.items())
         return held, f"t_r/t {text}", max(value.median for value in found.values())
 
-    return _each(
+    return judge_each(
         "Plain coordinate descent with rule auto: t_r/t (inner problems) is below 1 from .05 on, at most .2 at .5 and "
         "at most .1 at .9.",
         "this library",
@@ -301,7 +268,7 @@ def _promise_working_set(times: dict[str, list[Record]]) -> Claim:
         text = ", ".join(f"{value} at {ratio:g}" for ratio, value in found.items())
         return held, f"{text} ({pairs} pairs each)", max(value.median for value in found.values())
 
-    return _each(
+    return judge_each(
         "Working sets, whole fits, screening and bounds on against both off: the time ratio is never above 1 beyond "
         "its interval, and at most .5 from .1 on.",
         "this library",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastsbl.studies._screening_claims import PAPER_RULE, by, iteration_means, set_up, time_values
+from fastsbl.studies._readings import by, spread
+from fastsbl.studies._screening_claims import PAPER_RULE, iteration_means, set_up, time_values
 from fastsbl.studies.figures import Figure, HeatMap, LineFigure, ScatterFigure, Series
 from fastsbl.studies.store import Store
 from fastsbl.studies.study import Record
 
-__all__ = ["screening_figures"]
+__all__ = ["RATIO_LABEL", "rejection_lines", "screening_figures", "time_lines"]
 
 LABELS = {
     "none": "no screening",
@@ -31,11 +32,11 @@ def screening_figures(store: Store) -> list[Figure]:
     rejections, times = store.records(task="rejection"), store.records(task="time")
     for (data, scaling, init), rows in by(rejections, "data", "scaling", "init").items():
         tag = f"{data}-{scaling}" + ("" if init == "unit" else f"-{init}")
-        figures += [_rejection(f"rejection-{tag}", rows), _iterations(f"iterations-{tag}", rows)]
+        figures += [rejection_lines(f"rejection-{tag}", set_up(rows[0]), rows), _iterations(f"iterations-{tag}", rows)]
     for (data, scaling, init, solver), rows in by(times, "data", "scaling", "init", "solver").items():
         tag = f"{data}-{scaling}" + ("" if init == "unit" else f"-{init}")
         figures += [
-            _time(f"{kind}-{tag}-{solver}", solver, rows, field)
+            time_lines(f"{kind}-{tag}-{solver}", set_up(rows[0]), rows, field)
             for kind, field in (("time", "t_ratio"), ("fit", "fit_ratio"))
             if any(row.get(field) is not None for row in rows)
         ]
@@ -48,25 +49,18 @@ def _label(rule: str) -> str:
     return LABELS.get(rule, rule)
 
 
-def _spread(label: str, values: dict[float, list[float]], *, emphasis: bool = False, group: str = "") -> Series:
-    """Mean with the band from the 10th to the 90th percentile of the targets."""
-    ratios = sorted(values)
-    low, high = (np.array([np.percentile(values[r], q) for r in ratios]) for q in (10, 90))
-    middle = np.array([np.mean(values[r]) for r in ratios])
-    return Series(label, ratios, middle, np.minimum(low, middle), np.maximum(high, middle), emphasis, group)
-
-
-def _rejection(name: str, rows: list[Record]) -> LineFigure:
+def rejection_lines(name: str, what: str, rows: list[Record]) -> LineFigure:
+    """The screening percentage against lambda, one line per rule, of what `count_rejections` returned."""
     rules = [key.removeprefix("rejected ") for key in rows[0] if key.startswith("rejected ")]
     series = []
     for rule in rules:
         percent = {r: [100 * v for v in values] for r, values in iteration_means(rows, rule).items()}
-        series.append(_spread(_label(rule), percent, emphasis=rule in (PAPER_RULE, "auto")))
+        series.append(spread(_label(rule), percent, emphasis=rule in (PAPER_RULE, "auto")))
     targets = len(by(rows, "target"))
     ends = ", ".join(f"{line.label} {line.y[0]:.0f} to {line.y[-1]:.0f} %" for line in series)
     return LineFigure(
         name=name,
-        title=f"Screening percentage: {set_up(rows[0])}",
+        title=f"Screening percentage: {what}",
         alt=f"Lines of the share of rejected features against lambda over lambda_max, from left to right: {ends}.",
         caption=f"{rows[0]['problem']}. Mean over the outer iterations of Algorithm 1 and over {targets} targets; "
         "bands: 10th to 90th percentile of the targets.",
@@ -100,7 +94,9 @@ def _iterations(name: str, rows: list[Record]) -> HeatMap:
     )
 
 
-def _time(name: str, solver: str, rows: list[Record], field: str) -> LineFigure:
+def time_lines(name: str, what: str, rows: list[Record], field: str) -> LineFigure:
+    """A time ratio against lambda, one line per rule, of what `time_fits` returned with one solver."""
+    solver = rows[0]["solver"]
     series = []
     for (rule,), group in by(rows, "rule").items():
         values = time_values(group, field)
@@ -112,7 +108,7 @@ def _time(name: str, solver: str, rows: list[Record], field: str) -> LineFigure:
     of = "inner problems" if field == "t_ratio" else "whole fits"
     return LineFigure(
         name=name,
-        title=f"Time reduction, {of}, solver {solver}: {set_up(rows[0])}",
+        title=f"Time reduction, {of}, solver {solver}: {what}",
         alt=f"Lines of the time with screening over the time without against lambda over lambda_max: {ends}.",
         caption=f"{rows[0]['problem']}. Time of {of} with screening{both} over time without, taking turns: below 1 is "
         "good. Median over targets; bands: 10th to 90th percentile.",

@@ -110,10 +110,16 @@ class LineFigure(_WithAxes):
         The lines.
     guides : tuple of (float, str)
         Horizontal reference lines with their labels, such as ``(1.0, "no gain")``.
+    places : tuple of (float, str)
+        The same across: vertical lines, such as ``(0.01, "true noise variance")``.
+    stretches : tuple of (float, float, str)
+        Shaded parts of the horizontal axis, such as ``(0.5, 0.6, "best in the paper")``.
     """
 
     series: tuple[Series, ...]
     guides: tuple[tuple[float, str], ...] = ()
+    places: tuple[tuple[float, str], ...] = ()
+    stretches: tuple[tuple[float, float, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
