@@ -81,7 +81,7 @@ def _styles(series: Sequence[described.Series]) -> list[dict[str, Any]]:
     styles = []
     for k, one in enumerate(series):
         group = one.group or f"\0{k}"
-        place = seen.setdefault(group, len(seen))
+        place = seen.setdefault(group, len(seen)) if one.place is None else one.place
         rank = members.get(group, 0)
         members[group] = rank + 1
         dash = (rank + place // len(SERIES)) % len(_DASHES)
@@ -101,7 +101,7 @@ def _name_axes(
     ax: Axes, figure: described.LineFigure | described.ScatterFigure | described.HeatMap | described.BarStrip
 ) -> None:
     ax.set(
-        title=shorten(figure.title, 80),
+        title=fill(shorten(figure.title, 116), 58),
         xlabel=shorten(figure.x_label, 80),
         ylabel=fill(shorten(figure.y_label, 84), 42),
     )
@@ -127,7 +127,7 @@ def _finish(figure: described.LineFigure | described.ScatterFigure, page: Figure
     handles, labels = ax.get_legend_handles_labels()
     if labels:
         labels = [shorten(label) for label in labels]
-        columns = max(1, min(len(labels), 70 // (max(map(len, labels)) + 8)))
+        columns = max(1, min(len(labels), 76 // (max(map(len, labels)) + 8)))
         width, height = page.get_size_inches()
         page.set_size_inches(width, height + 0.21 * -(-len(labels) // columns))
         page.legend(handles, labels, loc="outside lower left", ncols=columns, fontsize=10)

@@ -22,12 +22,20 @@ def by(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Rec
     return groups
 
 
-def spread(label: str, values: dict[float, list[float]], *, emphasis: bool = False, group: str = "") -> Series:
-    """Mean with the band from the 10th to the 90th percentile of the targets."""
+def spread(
+    label: str,
+    values: dict[float, list[float]],
+    middle: Callable[[list[float]], Any] = np.mean,
+    *,
+    emphasis: bool = False,
+    group: str = "",
+    place: int | None = None,
+) -> Series:
+    """Mean (or median) with the band from the 10th to the 90th percentile of the targets."""
     ratios = sorted(values)
     low, high = (np.array([np.percentile(values[r], q) for r in ratios]) for q in (10, 90))
-    middle = np.array([np.mean(values[r]) for r in ratios])
-    return Series(label, ratios, middle, np.minimum(low, middle), np.maximum(high, middle), emphasis, group)
+    line = np.array([middle(values[r]) for r in ratios])
+    return Series(label, ratios, line, np.minimum(low, line), np.maximum(high, line), emphasis, group, place=place)
 
 
 def verdict_of(held: dict[str, bool]) -> str:

@@ -17,7 +17,7 @@ __all__ = ["PAPER_RULE", "iteration_means", "screening_claims", "screening_table
 
 PAPER_RULE = "two_hyperplanes:paper"
 _OURS = "auto"
-_ATTRACTIVE = 0.5  # a fit in half the time
+_SATISFYING = 0.5  # half the time
 
 
 def set_up(record: Record) -> str:
@@ -60,12 +60,14 @@ def screening_claims(store: Store) -> list[Claim]:
         _grows(rejections),
         _nearly_total(rejections),
         _same_solution(times),
-        _unattractive_below(times),
+        _faster_with_ratio(times),
+        _satisfying_above(times),
         _overcome_below(times),
         *_alike(rejections, times),
         _no_more_than_plain(rejections),
         _promise_cd(times),
-        _promise_working_set(times),
+        _never_slower(times),
+        _half_the_time(times),
     ]
 
 
@@ -92,8 +94,8 @@ def _grows(rejections: dict[str, list[Record]]) -> Claim:
         return drop <= 0.5, f"{text}largest step down {drop:.2g} points", drop
 
     return judge_each(
-        "The share of rejected features grows with lambda/lambda_max (two hyperplanes, the paper's ball; a step "
-        "down of more than half a point would refute it).",
+        '"The acceleration will increase as lambda/lambda_max goes larger": the rejected share (two hyperplanes, the '
+        "paper's ball; a step down of more than half a point would refute it).",
         "paper, section 3.3",
         rejections,
         look,
@@ -109,7 +111,7 @@ def _nearly_total(rejections: dict[str, list[Record]]) -> Claim:
         return share >= 99.0, f"{share:.2f} % rejected at ratio 1", share
 
     return judge_each(
-        "At lambda = lambda_max almost all features are rejected (at least 99 %).",
+        '"When lambda = lambda_max [...] almost all the features are rejected" (at least 99 %).',
         "paper, section 3.3",
         rejections,
         look,
@@ -130,27 +132,45 @@ def _same_solution(times: dict[str, list[Record]]) -> Claim:
         return relative <= 1e-4 and same == len(rows), text, relative
 
     return judge_each(
-        "Screening does not change the solution (same support, coefficients within 1e-4 of the largest, which is "
-        "the tolerance of the outer loop).",
+        '"The optimal solution doesn\'t change" (all solvers and rules: same support, coefficients within 1e-4 of the '
+        "largest, which is the tolerance of the outer loop).",
         "paper, section 3.3",
         times,
         look,
     )
 
 
-def _unattractive_below(times: dict[str, list[Record]]) -> Claim:
+def _faster_with_ratio(times: dict[str, list[Record]]) -> Claim:
     def look(rows: list[Record]) -> tuple[bool, str, float] | None:
-        found = {ratio: value for ratio, value in time_intervals(rows).items() if ratio < 0.4}
-        if not found:
+        found = time_intervals(rows)
+        if len(found) < 3:
             return None
-        best = min(value.median for value in found.values())
-        text = ", ".join(f"{value.median:.2f} at {ratio:g}" for ratio, value in found.items())
-        return best > _ATTRACTIVE, f"t_r/t {text}", best
+        rank = _rank(list(found), [value.median for value in found.values()])
+        return rank <= -0.9, f"t_r/t {_listed(found)}; rank correlation {rank:.2f}", rank
 
     return judge_each(
-        "With the paper's test the acceleration is not attractive below lambda/lambda_max = .4 (solver cd; attractive: "
-        "half the time or less).",
-        "paper, sections 3.3 and 6",
+        '"The acceleration will increase as lambda/lambda_max goes larger": the time (solver cd, two hyperplanes, the '
+        "paper's ball; rank correlation of t_r/t with the ratio of -.9 or less).",
+        "paper, section 3.3",
+        _some(times, solver="cd", rule=PAPER_RULE),
+        look,
+    )
+
+
+def _satisfying_above(times: dict[str, list[Record]]) -> Claim:
+    def look(rows: list[Record]) -> tuple[bool, str, float] | None:
+        found = time_intervals(rows)
+        below = [value.median for ratio, value in found.items() if ratio < 0.4]
+        above = [value.median for ratio, value in found.items() if ratio >= 0.4]
+        if not below or not above:
+            return None
+        held = min(below) > _SATISFYING and max(above) <= _SATISFYING
+        return held, f"t_r/t {_listed(found)}", min(below)
+
+    return judge_each(
+        '"To obtain a satisfying acceleration, the value of lambda/lambda_max should be no smaller than 0.4" '
+        "(satisfying: half the time or less; solver cd, two hyperplanes, the paper's ball).",
+        "paper, section 6, third limitation",
         _some(times, solver="cd", rule=PAPER_RULE),
         look,
         min,
@@ -163,21 +183,29 @@ def _overcome_below(times: dict[str, list[Record]]) -> Claim:
         if not found:
             return None
         worst = max(value.median for value in found.values())
-        text = ", ".join(f"{value.median:.2f} at {ratio:g}" for ratio, value in found.items())
-        return worst <= _ATTRACTIVE, f"t_r/t {text}", worst
+        return worst <= _SATISFYING, f"t_r/t {_listed(found)}", worst
 
     return judge_each(
-        "With rule auto the acceleration is attractive from .05 to .4 as well (solver cd).",
+        "With rule auto the acceleration is satisfying from .05 to .4 as well (solver cd).",
         "this library",
         _some(times, solver="cd", rule=_OURS),
         look,
     )
 
 
-def _alike(rejections: dict[str, list[Record]], times: dict[str, list[Record]]) -> list[Claim]:
+def _listed(found: dict[float, Interval]) -> str:
+    return ", ".join(f"{value.median:.3f} at {ratio:g}" for ratio, value in found.items())
+
+
+def _rank(one: Any, two: Any) -> float:
+    """Spearman's rank correlation; 0 if one of them is constant."""
     from scipy.stats import spearmanr
 
-    sentence = "The curves of MNIST and the New York Times differ a little, but their tendencies are alike"
+    return float(spearmanr(one, two).statistic) if np.ptp(one) > 0 and np.ptp(two) > 0 else 0.0
+
+
+def _alike(rejections: dict[str, list[Record]], times: dict[str, list[Record]]) -> list[Claim]:
+    sentence = '"The two curves are a bit different from those of MNIST, while the tendencies are alike"'
     claims = []
     cd = _some(times, solver="cd", rule=PAPER_RULE)
     for name, curves in (
@@ -191,7 +219,7 @@ def _alike(rejections: dict[str, list[Record]], times: dict[str, list[Record]]) 
             if not other.startswith("New York Times") or len(common) < 3:
                 continue
             one, two = np.array([digits[r] for r in common]), np.array([curve[r] for r in common])
-            rank = float(spearmanr(one, two).statistic) if np.ptp(one) > 0 and np.ptp(two) > 0 else 0.0
+            rank = _rank(one, two)
             held[other] = rank >= 0.9
             texts.append(f"{other}: rank correlation {rank:.2f}, largest difference {np.abs(one - two).max():.2f}")
             numbers.append(rank)
@@ -234,7 +262,7 @@ def _no_more_than_plain(rejections: dict[str, list[Record]]) -> Claim:
         return more == 0, text, mean
 
     return judge_each(
-        "The weighted test rejects no more than the two-hyperplane test does on the plain lasso (iteration 1, u = 1).",
+        'The weighted test "is no better than" the two-hyperplane test on the plain lasso (iteration 1, where u = 1).',
         "paper, section 6, second limitation",
         rejections,
         look,
@@ -248,8 +276,7 @@ def _promise_cd(times: dict[str, list[Record]]) -> Claim:
             return None
         limits = {ratio: 0.1 if ratio == 0.9 else 0.2 if ratio == 0.5 else 1.0 for ratio in found}
         held = all(value.median <= limits[ratio] and value.median < 1.0 for ratio, value in found.items())
-        text = ", ".join(f"{value.median:.3f} at {ratio:g}" for ratio, value in found.items())
-        return held, f"t_r/t {text}", max(value.median for value in found.values())
+        return held, f"t_r/t {_listed(found)}", max(value.median for value in found.values())
 
     return judge_each(
         "Plain coordinate descent with rule auto: t_r/t (inner problems) is below 1 from .05 on, at most .2 at .5 and "
@@ -260,20 +287,43 @@ def _promise_cd(times: dict[str, list[Record]]) -> Claim:
     )
 
 
-def _promise_working_set(times: dict[str, list[Record]]) -> Claim:
+def _never_slower(times: dict[str, list[Record]]) -> Claim:
     def look(rows: list[Record]) -> tuple[bool, str, float]:
         found = time_intervals(rows, "fit_ratio")
-        held = all(value.low <= 1.0 and (value.median <= 0.5 or ratio < 0.1) for ratio, value in found.items())
-        pairs = sum(len(row["fit_ratios"]) for row in rows) // max(len(found), 1)
+        pairs = min(sum(len(row["fit_ratios"]) for row in part) for part in by(rows, "ratio").values())
         text = ", ".join(f"{value} at {ratio:g}" for ratio, value in found.items())
+        held = all(value.low <= 1.0 for value in found.values())
         return held, f"{text} ({pairs} pairs each)", max(value.median for value in found.values())
 
     return judge_each(
         "Working sets, whole fits, screening and bounds on against both off: the time ratio is never above 1 beyond "
-        "its interval, and at most .5 from .1 on.",
+        "its interval.",
         "this library",
         _some(times, solver="working-set", rule=_OURS),
         look,
+    )
+
+
+def _half_the_time(times: dict[str, list[Record]]) -> Claim:
+    held, texts, numbers = {}, [], []
+    for name, rows in _some(times, solver="working-set", rule=_OURS).items():
+        found = {r: value.median for r, value in time_intervals(rows, "fit_ratio").items() if r >= 0.1}
+        # at ratio 1 nothing is solved: there, fits are one read of the dictionary instead of two
+        for where, part in (
+            (f"{name}, below 1", {r: value for r, value in found.items() if r < 1.0}),
+            (f"{name}, at 1", {r: value for r, value in found.items() if r == 1.0}),
+        ):
+            if part:
+                worst = max(part.values())
+                held[where] = worst <= _SATISFYING
+                texts.append(f"{where}: at most {worst:.3f}")
+                numbers.append(worst)
+    return Claim(
+        "Working sets, whole fits, screening and bounds on against both off: the time ratio is at most .5 from .1 on.",
+        "this library",
+        "; ".join(texts) or "no results for this",
+        verdict_of(held),
+        max(numbers, default=None),
     )
 
 

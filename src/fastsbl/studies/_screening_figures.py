@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from fastsbl.studies._readings import by, spread
@@ -13,7 +16,6 @@ from fastsbl.studies.study import Record
 __all__ = ["RATIO_LABEL", "rejection_lines", "screening_figures", "time_lines"]
 
 LABELS = {
-    "none": "no screening",
     "sphere:paper": "sphere, paper's ball",
     "dome:paper": "dome, paper's ball",
     "two_hyperplanes:paper": "two hyperplanes, paper's ball",
@@ -21,6 +23,7 @@ LABELS = {
     "gap_sphere": "gap sphere",
     "holder": "Hölder dome",
     "auto": "auto",
+    "none": "none, timed against itself",
 }
 RATIO_LABEL = "λ / λ_max"
 _MOST_COLUMNS = 20
@@ -49,13 +52,19 @@ def _label(rule: str) -> str:
     return LABELS.get(rule, rule)
 
 
+def _line(rule: str, values: dict[float, list[float]], middle: Callable[[list[float]], Any]) -> Series:
+    """The line of a rule, in the same colour in all figures."""
+    place = list(LABELS).index(rule) if rule in LABELS else None
+    return spread(_label(rule), values, middle, emphasis=rule in (PAPER_RULE, "auto"), place=place)
+
+
 def rejection_lines(name: str, what: str, rows: list[Record]) -> LineFigure:
     """The screening percentage against lambda, one line per rule, of what `count_rejections` returned."""
     rules = [key.removeprefix("rejected ") for key in rows[0] if key.startswith("rejected ")]
     series = []
     for rule in rules:
         percent = {r: [100 * v for v in values] for r, values in iteration_means(rows, rule).items()}
-        series.append(spread(_label(rule), percent, emphasis=rule in (PAPER_RULE, "auto")))
+        series.append(_line(rule, percent, np.mean))
     targets = len(by(rows, "target"))
     ends = ", ".join(f"{line.label} {line.y[0]:.0f} to {line.y[-1]:.0f} %" for line in series)
     return LineFigure(
@@ -99,10 +108,7 @@ def time_lines(name: str, what: str, rows: list[Record], field: str) -> LineFigu
     solver = rows[0]["solver"]
     series = []
     for (rule,), group in by(rows, "rule").items():
-        values = time_values(group, field)
-        ratios = sorted(values)
-        middle, low, high = (np.array([np.percentile(values[r], q) for r in ratios]) for q in (50, 10, 90))
-        series.append(Series(_label(rule), ratios, middle, low, high, emphasis=rule in (PAPER_RULE, "auto")))
+        series.append(_line(rule, time_values(group, field), np.median))
     ends = ", ".join(f"{line.label} from {line.y[0]:.2g} to {line.y[-1]:.2g}" for line in series)
     both = " and bounds" if solver == "working-set" else ""
     of = "inner problems" if field == "t_ratio" else "whole fits"

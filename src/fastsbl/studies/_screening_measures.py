@@ -69,41 +69,54 @@ def count_rejections(matrix: Any, y: FloatArray, ratio: float, init: str, rules:
     return [{**record, "iterations": len(records)} for record in records]
 
 
-def time_fits(matrix: Any, y: FloatArray, ratio: float, init: str, solver: str, rule: str, pairs: int) -> Record:
-    """Fit with and without screening in turn, and compare times and answers.
+def time_fits(
+    matrix: Any, y: FloatArray, ratio: float, init: str, solver: str, rules: tuple[str, ...], pairs: int
+) -> list[Record]:
+    """Fit without and with each rule in turn, and compare times and answers; one record for each rule.
 
-    ``t_ori`` is what the inner problems take without screening, ``t_r = t_scr + t_red`` with it, ``t_scr`` being the
-    tests: the paper's times, medians over the pairs. ``fit_with`` and ``fit_without`` are whole fits. With solver
-    "working-set" bounds are on with screening and off without; the inner problems cannot be told apart there, and
-    only whole fits are timed. Each fit gets a fresh dictionary, so that norms and products of another are not there.
+    In every round each rule is timed once, and so is the fit without screening that all of them are compared with; the
+    round after goes the other way round. ``t_ori`` is what the inner problems take without screening, ``t_r = t_scr +
+    t_red`` with it, ``t_scr`` being the tests: the paper's times, medians over the rounds. ``fit_with`` and
+    ``fit_without`` are whole fits. With solver "working-set" bounds are on with screening and off without; the inner
+    problems cannot be told apart there, and only whole fits are timed. Each fit gets a fresh dictionary, so that norms
+    and products of another are not there.
     """
     lam = ratio * float(np.abs(matrix.T @ y).max())
-    runs: dict[bool, list[_Run]] = {False: [], True: []}
+    runs: list[list[_Run]] = [[] for _ in range(1 + len(rules))]
     for pair in range(pairs):
-        for screened in (True, False) if pair % 2 else (False, True):
-            runs[screened].append(_fit(matrix, y, lam, init, solver, rule if screened else "none"))
-    plain, fast = runs[False][-1], runs[True][-1]
-    shares = [max(entry["rejected"].values(), default=None) for entry in fast.result.history]
+        turns = list(enumerate(("none", *rules)))
+        for place, rule in reversed(turns) if pair % 2 else turns:
+            runs[place].append(_fit(matrix, y, lam, init, solver, rule))
+    base = {"y_norm": float(np.linalg.norm(y)), "lam": lam}
+    inner = solver != "working-set"
+    return [
+        {**base, "rule": rule, **_compare(screened, runs[0], inner=inner)}
+        for rule, screened in zip(rules, runs[1:], strict=True)
+    ]
+
+
+def _compare(screened: list[_Run], plain: list[_Run], *, inner: bool) -> Record:
+    """Times and answers of fits with a rule beside those without."""
+    result, other = screened[-1].result, plain[-1].result
+    n = result.coef.size
+    shares = [max(entry["rejected"].values(), default=None) for entry in result.history]
     known = [share for share in shares if share is not None]
-    looked_at = [min(entry["singles"] / matrix.shape[1], 1.0) for entry in fast.result.history]
     return {
-        "y_norm": float(np.linalg.norm(y)),
-        "lam": lam,
-        **_compare_times(runs[True], runs[False], inner=solver != "working-set"),
-        "difference": float(np.abs(plain.result.coef - fast.result.coef).max(initial=0.0)),
-        "largest_coef": float(np.abs(plain.result.coef).max(initial=0.0)),
-        "same_support": bool(np.array_equal(plain.result.support, fast.result.support)),
-        "loss_without": plain.result.loss,
-        "loss_with": fast.result.loss,
-        "support": int(fast.result.support.size),
-        "iterations_without": plain.result.n_iter,
-        "iterations_with": fast.result.n_iter,
-        "passes_without": plain.passes,
-        "passes_with": fast.passes,
+        **_compare_times(screened, plain, inner=inner),
+        "difference": float(np.abs(other.coef - result.coef).max(initial=0.0)),
+        "largest_coef": float(np.abs(other.coef).max(initial=0.0)),
+        "same_support": bool(np.array_equal(other.support, result.support)),
+        "loss_without": other.loss,
+        "loss_with": result.loss,
+        "support": int(result.support.size),
+        "iterations_without": other.n_iter,
+        "iterations_with": result.n_iter,
+        "passes_without": plain[-1].passes,
+        "passes_with": screened[-1].passes,
         "rejected_mean": float(np.mean(known)) if known else None,
         "rejected_by_iteration": shares,
-        "looked_at_mean": float(np.mean(looked_at)),
-        "converged": bool(plain.result.converged and fast.result.converged),
+        "looked_at_mean": float(np.mean([min(entry["singles"] / n, 1.0) for entry in result.history])),
+        "converged": bool(result.converged and other.converged),
     }
 
 

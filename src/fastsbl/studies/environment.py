@@ -7,12 +7,14 @@ import platform
 import sys
 from importlib import metadata
 
-__all__ = ["describe_environment"]
+__all__ = ["describe_environment", "peak_memory"]
 
 _PACKAGES = ("fastsbl", "numpy", "scipy", "numba", "scikit-learn", "joblib", "cvxpy", "clarabel")
 
 
-def describe_environment(*, n_jobs: int | None = None, command: str | None = None) -> dict[str, str]:
+def describe_environment(
+    *, n_jobs: int | None = None, command: str | None = None, seed: int | None = None
+) -> dict[str, str]:
     """Return what a reader needs to judge timings, as names and texts.
 
     Examples
@@ -40,9 +42,28 @@ def describe_environment(*, n_jobs: int | None = None, command: str | None = Non
 
         found["fastsbl"] = __version__
     found["blas"] = _blas()
+    if seed is not None:
+        found["seed"] = str(seed)
     if command:
         found["command"] = command
     return found
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has held so far, in bytes; 0 where the system does not tell.
+
+    Examples
+    --------
+    >>> from fastsbl.studies.environment import peak_memory
+    >>> peak_memory() >= 0
+    True
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
 
 
 def _processor() -> str:

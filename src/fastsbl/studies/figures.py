@@ -70,6 +70,9 @@ class Series:
         Draw it stronger than the others.
     group : str
         Series of one group share a colour.
+    place : int, optional
+        Which of the colours and markers to take, so that a label looks the same in several figures; by default the
+        next one.
 
     Examples
     --------
@@ -85,6 +88,7 @@ class Series:
     high: Any = None
     emphasis: bool = False
     group: str = ""
+    place: int | None = None
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 import warnings
@@ -14,7 +15,7 @@ from fastsbl._base.checks import check_whole_number
 from fastsbl._base.parallel import one_thread_each
 from fastsbl.studies.claims import claims_markdown, markdown_table
 from fastsbl.studies.config import config_to_toml, parse_config
-from fastsbl.studies.environment import describe_environment
+from fastsbl.studies.environment import describe_environment, peak_memory
 from fastsbl.studies.store import Store, StoreError
 from fastsbl.studies.study import Record, Study, Unit
 
@@ -61,6 +62,8 @@ class _Answer(NamedTuple):
     seconds: float
     warnings: list[str]
     error: str | None
+    process: int
+    memory: int
 
 
 _context: dict[str, Any] = {}
@@ -86,7 +89,7 @@ def _work(study: Study[Any, Any], config_toml: str, position: int, unit: Unit) -
             error += f" (in {where.name}, {Path(where.filename).name} line {where.lineno})"
     seconds = time.perf_counter() - start
     messages = list(dict.fromkeys(f"{entry.category.__name__}: {entry.message}" for entry in caught))
-    return _Answer(position, records, seconds, messages, error)
+    return _Answer(position, records, seconds, messages, error, os.getpid(), peak_memory())
 
 
 def run_study(
@@ -157,12 +160,15 @@ def run_study(
         todo = [(position, unit) for position, unit in enumerate(units) if unit.id not in before]
         done = failed = 0
         if todo:
-            run = store.begin_run(describe_environment(n_jobs=n_jobs, command=command))
+            seed = getattr(config, "seed", None)
+            run = store.begin_run(describe_environment(n_jobs=n_jobs, command=command, seed=seed))
+            memory: dict[int, int] = {}
             if progress is not None:
                 progress.begin(sum(u.cost for u in units), sum(u.cost for u in units if u.id in before))
             try:
                 for answer in _answers(study, config_toml, todo, n_jobs):
                     unit = units[answer.position]
+                    memory[answer.process] = answer.memory
                     if answer.error is None:
                         store.add(
                             answer.position,
@@ -179,6 +185,8 @@ def run_study(
                     if progress is not None:
                         progress.advance(unit, answer.seconds, answer.error)
             finally:
+                memory[os.getpid()] = peak_memory()
+                store.note(run, {"peak memory of all processes": f"{sum(memory.values()) / 2**30:.2f} GiB"})
                 if progress is not None:
                     progress.end()
         write_summary(study, store)

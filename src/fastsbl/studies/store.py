@@ -201,6 +201,13 @@ class Store:
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
+    def note(self, run: int, more: Mapping[str, str]) -> None:
+        """Add to what is known about a run."""
+        with self._transaction():
+            (text,) = self._db.execute("SELECT environment FROM runs WHERE number = ?", (run,)).fetchone()
+            merged = json.dumps({**json.loads(text), **more})
+            self._db.execute("UPDATE runs SET environment = ? WHERE number = ?", (merged, run))
+
     def add(
         self,
         position: int,
