@@ -229,8 +229,13 @@ class BoundedInner:
     def finish(self, model: SupportModel, active: IndexArray) -> float:
         """Look at every feature once more, with one whole read: the largest |phi_i'r|/(lam u_i) outside the support.
 
-        Features that the bounds clear are below 1 and are not evaluated.
+        Features that the bounds clear are below 1 and are not evaluated. Where gamma = 0 nothing is read: the residual
+        is y, and the weights are those of the noise alone.
         """
+        if active.size == 0:
+            norms = self.problem.norms
+            sizes = np.divide(self._size(self.problem.correlations), norms, out=np.zeros(norms.size), where=norms > 0)
+            return float(sizes.max(initial=0.0)) / float(np.sqrt(self.lam))
         residual = self.ws.residual()
         if not residual.any():
             return 0.0
