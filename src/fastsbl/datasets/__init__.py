@@ -6,6 +6,7 @@ from .mnist import DigitImages, fetch_mnist, read_idx
 from .synthetic import (
     LabelledDictionary,
     SparseRegression,
+    choose_per_class,
     digits_dictionary,
     load_small_digits,
     make_sparse_regression,
@@ -17,6 +18,7 @@ __all__ = [
     "DigitImages",
     "LabelledDictionary",
     "SparseRegression",
+    "choose_per_class",
     "digits_dictionary",
     "fetch_bag_of_words",
     "fetch_mnist",

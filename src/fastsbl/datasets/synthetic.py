@@ -212,6 +212,45 @@ def digits_dictionary(per_class: int = 100, *, seed: int = 0) -> LabelledDiction
     return mnist_dictionary(load_small_digits(), per_class, seed)
 
 
+def choose_per_class(labels: NDArray[np.integer], per_class: int = 1_000, seed: int = 0) -> NDArray[np.intp]:
+    """Draw ``per_class`` samples of each class, in the order of the classes: the columns of `mnist_dictionary`.
+
+    Parameters
+    ----------
+    labels : array of shape (n_samples,)
+        The class of each sample.
+    per_class : int, default=1000
+        Samples per class.
+    seed : int, default=0
+        Seed of the choice.
+
+    Returns
+    -------
+    int array of shape (n_classes per_class,)
+        Positions in ``labels``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastsbl.datasets import choose_per_class
+    >>> choose_per_class(np.array([1, 0, 1, 0, 1]), per_class=2).tolist()
+    [1, 3, 0, 2]
+    """
+    if not isinstance(per_class, int | np.integer) or per_class < 1:
+        raise ValueError(f"per_class: expected a whole number >= 1, got {per_class!r}")
+    generator = np.random.default_rng(seed)
+    chosen = []
+    for digit in np.unique(labels):
+        indices = np.flatnonzero(labels == digit)
+        if len(indices) < per_class:
+            raise ValueError(
+                f"per_class: expected at most {len(indices)}, the number of training images of the digit "
+                f"{digit}, got {per_class}"
+            )
+        chosen.append(generator.choice(indices, per_class, replace=False))
+    return np.concatenate(chosen)
+
+
 def mnist_dictionary(bunch: DigitImages, per_class: int = 1_000, seed: int = 0) -> LabelledDictionary:
     """Build the paper's dictionary: ``per_class`` training images of each digit, in digit order, unit norm.
 
@@ -240,19 +279,7 @@ def mnist_dictionary(bunch: DigitImages, per_class: int = 1_000, seed: int = 0) 
     >>> matrix.shape, matrix.flags.f_contiguous, labels[:3].tolist()
     ((64, 200), True, [0, 0, 0])
     """
-    if not isinstance(per_class, int | np.integer) or per_class < 1:
-        raise ValueError(f"per_class: expected a whole number >= 1, got {per_class!r}")
-    generator = np.random.default_rng(seed)
-    chosen = []
-    for digit in np.unique(bunch.train_labels):
-        indices = np.flatnonzero(bunch.train_labels == digit)
-        if len(indices) < per_class:
-            raise ValueError(
-                f"per_class: expected at most {len(indices)}, the number of training images of the digit "
-                f"{digit}, got {per_class}"
-            )
-        chosen.append(generator.choice(indices, per_class, replace=False))
-    columns = np.concatenate(chosen)
+    columns = choose_per_class(bunch.train_labels, per_class, seed)
     images = bunch.train_images[columns].reshape(len(columns), -1).astype(np.float64)
     matrix = np.asfortranarray(images.T)
     norms = np.linalg.norm(matrix, axis=0)

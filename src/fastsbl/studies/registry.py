@@ -12,6 +12,7 @@ __all__ = ["find_study", "study_names"]
 
 _HOMES = {
     "screening": "fastsbl.studies.screening:ScreeningStudy",
+    "classification": "fastsbl.studies.classification:ClassificationStudy",
 }
 
 
