@@ -23,7 +23,7 @@ from fastsbl.cli._console import plain
 
 __all__ = ["COMMANDS", "run"]
 
-COMMANDS = ("demo", "fit", "predict", "locate", "denoise", "study", "bench", "info")
+COMMANDS = ("demo", "fit", "predict", "classify", "locate", "denoise", "study", "bench", "info")
 
 _EXPECTED = (ValueError, TypeError, OSError, EOFError, MemoryError)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastsbl._base.types import Array, FloatArray
 
-__all__ = ["KINDS", "Rows", "read_rows", "reading_options"]
+__all__ = ["KINDS", "Rows", "as_classes", "read_rows", "reading_options"]
 
 KINDS = {
     ".csv": "CSV", ".tsv": "CSV", ".txt": "CSV", ".parquet": "Parquet", ".pq": "Parquet", ".npz": "NPZ",
@@ -32,7 +32,7 @@ class Rows:
     X : array or sparse matrix of shape (n_rows, n_features)
         The features.
     y : array of shape (n_rows,) or None
-        The target.
+        The target; texts or whole numbers if it names classes.
     names : list of str or None
         Names of the features, if the file has any.
     target : str or None
@@ -40,7 +40,7 @@ class Rows:
     """
 
     X: Any
-    y: FloatArray | None
+    y: Array | None
     names: list[str] | None
     target: str | None
 
@@ -54,6 +54,7 @@ class Reading:
     drop_missing: bool = False
     only: tuple[str, ...] | None = None
     least_rows: int = 2
+    classes: bool = False
 
 
 def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,27 +81,29 @@ def read_rows(
     drop_missing: bool = False,
     only: Sequence[str] | None = None,
     least_rows: int = 2,
+    classes: bool = False,
 ) -> Rows:
     """Read features, and the target if ``target`` says where it is.
 
     ``target`` is the name of a column, its number (0 is the first, -1 the last), the name of an array in an NPZ
     file, or another file that holds one number per row. A libsvm file holds its target itself. Of columns with
-    names only those in ``only`` are features, if it is given; others may then hold anything.
+    names only those in ``only`` are features, if it is given; others may then hold anything. With ``classes`` the
+    target names classes: whole numbers or texts.
     """
     kind = _kind_of(path)
-    how = Reading(header, tuple(ignore), drop_missing, None if only is None else tuple(only), least_rows)
+    how = Reading(header, tuple(ignore), drop_missing, None if only is None else tuple(only), least_rows, classes)
     if (how.ignore or how.drop_missing) and kind not in ("CSV", "Parquet"):
         raise ValueError(f"--ignore and --drop-missing are for CSV and Parquet; {path.name} is {kind}")
     if kind in ("CSV", "Parquet"):
         return _from_table(path, kind, target, how)
     if kind == "NPZ":
-        rows = _from_npz(path, target)
+        rows = _from_npz(path, target, how)
     elif kind == "libsvm":
-        rows = _from_libsvm(path, target)
+        rows = _from_libsvm(path, target, how)
     else:
         with _reading(path, kind):
             X = np.load(path, mmap_mode="r", allow_pickle=False) if kind == "NPY" else _matrix_market(path)
-        rows = _from_matrix(path, X, target)
+        rows = _from_matrix(path, X, target, how)
     return _large_enough(path, rows, how)
 
 
@@ -151,16 +154,27 @@ def _from_table(path: Path, kind: str, target: str | None, how: Reading) -> Rows
     names = [name for name in names if name not in how.ignore]
     label, file_of_target = _find_target(path, target, names)
     features = [name for name in names if name != label and (how.only is None or name in how.only)]
-    columns = {name: table.column(name) for name in names if name in features or name == label}
+    numbers = [name for name in names if name in features or (name == label and not how.classes)]
+    columns = {name: table.column(name) for name in numbers}
     data, kept = _numbers(path, columns, table.num_rows, drop_missing=how.drop_missing)
+    if label is not None and how.classes:
+        given = table.column(label).to_numpy(zero_copy_only=False)
+        known = np.array([value is not None and value == value and value != "" for value in given], dtype=bool)
+        if how.drop_missing:
+            kept &= known
+        elif not known.all():
+            raise ValueError(
+                f"column {label!r} of {path.name} lacks the class of row {int(np.argmin(known)) + 1}; fill it in, or "
+                "leave such rows out with --drop-missing"
+            )
     X = np.empty((int(kept.sum()), len(features)), order="F")
     for k, name in enumerate(features):
         X[:, k] = data[name][kept]
-    y: FloatArray | None = None
+    y: Array | None = None
     if label is not None:
-        y = data[label][kept]
+        y = as_classes(given[kept], f"column {label!r} of {path.name}") if how.classes else data[label][kept]
     elif file_of_target is not None:
-        y = _one_column(file_of_target, kept.size)[kept]
+        y = _one_column(file_of_target, kept.size, how)[kept]
         label = file_of_target.name
     named = how.header or kind == "Parquet"
     if not named and label in names:
@@ -264,7 +278,7 @@ def _looks_like_numbers(names: list[str]) -> bool:
     return values not in ([float(k) for k in range(len(names))], [float(k + 1) for k in range(len(names))])
 
 
-def _from_npz(path: Path, target: str | None) -> Rows:
+def _from_npz(path: Path, target: str | None, how: Reading) -> Rows:
     with _reading(path, "NPZ"), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     if {"format", "shape", "data", "indices", "indptr"} <= arrays.keys():  # what scipy.sparse.save_npz writes
@@ -272,7 +286,7 @@ def _from_npz(path: Path, target: str | None) -> Rows:
 
         with _reading(path, "NPZ"):
             X = load_npz(path)
-        return _from_matrix(path, X, target)
+        return _from_matrix(path, X, target, how)
     name = target if target is not None else "y"
     two = [key for key, value in arrays.items() if value.ndim == 2 and key != name]
     key = "X" if "X" in two else (two[0] if len(two) == 1 else None)
@@ -283,10 +297,10 @@ def _from_npz(path: Path, target: str | None) -> Rows:
         )
     X = arrays[key]
     if target is not None and target not in arrays:
-        return _from_matrix(path, X, target)
+        return _from_matrix(path, X, target, how)
     y = arrays.get(name)
     if y is not None:
-        y = _as_target(y, X.shape[0], f"{name} in {path.name}")
+        y = _as_target(y, X.shape[0], f"{name} in {path.name}", how)
     X = _checked(path, X)
     names = [str(value) for value in arrays["names"]] if "names" in arrays else None
     if names is not None and len(names) != X.shape[1]:
@@ -294,7 +308,7 @@ def _from_npz(path: Path, target: str | None) -> Rows:
     return Rows(X, y, names, name if y is not None else None)
 
 
-def _from_libsvm(path: Path, target: str | None) -> Rows:
+def _from_libsvm(path: Path, target: str | None, how: Reading) -> Rows:
     from sklearn.datasets import load_svmlight_file
 
     with _reading(path, "libsvm"):
@@ -303,6 +317,7 @@ def _from_libsvm(path: Path, target: str | None) -> Rows:
         raise ValueError(f"--target {target}: a libsvm file holds its target itself, leave the option out")
     if not np.isfinite(y).all():
         raise ValueError(f"the target in {path.name} must be finite, got {y[~np.isfinite(y)][0]} for one row")
+    y = _as_target(y, X.shape[0], f"the target in {path.name}", how)
     return Rows(_checked(path, X), y, None, "the first number of each line")
 
 
@@ -312,7 +327,7 @@ def _matrix_market(path: Path) -> Any:
     return mmread(path)
 
 
-def _from_matrix(path: Path, X: Any, target: str | None) -> Rows:
+def _from_matrix(path: Path, X: Any, target: str | None, how: Reading) -> Rows:
     """Take the target from a column of the matrix or from another file."""
     X = _checked(path, X)
     if target is None:
@@ -324,16 +339,18 @@ def _from_matrix(path: Path, X: Any, target: str | None) -> Rows:
             raise ValueError(f"--target {target}: {path.name} has {width} columns, 0 to {width - 1}")
         column = X[:, [number]]
         y = np.asarray(column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64).ravel()
+        if how.classes:
+            y = as_classes(y, f"column {number % width} of {path.name}")
         others = np.delete(np.arange(width), number)
         if others.size == 0:
             raise ValueError(f"{path.name} has one column only, which leaves no features")
         return Rows(X[:, others], y, None, f"column {number % width}")
     if not Path(target).is_file():
         raise ValueError(f"--target {target}: there is no such file, and {path.name} has numbered columns only")
-    return Rows(X, _one_column(Path(target), X.shape[0]), None, Path(target).name)
+    return Rows(X, _one_column(Path(target), X.shape[0], how), None, Path(target).name)
 
 
-def _one_column(path: Path, n_rows: int) -> FloatArray:
+def _one_column(path: Path, n_rows: int, how: Reading) -> Array:
     """Read a target from a file of its own."""
     kind = _kind_of(path)
     with _reading(path, kind):
@@ -346,10 +363,11 @@ def _one_column(path: Path, n_rows: int) -> FloatArray:
             table = _arrow_parquet(path) if kind == "Parquet" else _arrow_csv(path, header=_has_header(path))
             if table.num_columns != 1:
                 raise ValueError(f"it must have one column, got {table.num_columns}")
-            values = table.column(0).to_numpy(zero_copy_only=False).astype(np.float64)
+            values = table.column(0).to_numpy(zero_copy_only=False)
+            values = values if how.classes else values.astype(np.float64)
         else:
             raise ValueError("a target is read from NPY, CSV, Parquet or Matrix Market")
-    return _as_target(values, n_rows, path.name)
+    return _as_target(values, n_rows, path.name, how)
 
 
 def _has_header(path: Path) -> bool:
@@ -365,17 +383,37 @@ def _first_line(path: Path) -> str:
         return source.readline().decode("utf-8-sig")
 
 
-def _as_target(values: Any, n_rows: int, name: str) -> FloatArray:
+def _as_target(values: Any, n_rows: int, name: str, how: Reading) -> Array:
     values = np.asarray(values)
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in ("biufUO" if how.classes else "biuf"):
         raise ValueError(f"{name} must hold real numbers, got dtype {values.dtype}")
     if values.ndim == 2 and 1 in values.shape:
         values = values.ravel()
     if values.shape != (n_rows,):
-        raise ValueError(f"{name} must hold one number for each of the {n_rows} rows, got shape {values.shape}")
+        what = "class" if how.classes else "number"
+        raise ValueError(f"{name} must hold one {what} for each of the {n_rows} rows, got shape {values.shape}")
+    if how.classes:
+        return as_classes(values, name)
     if not np.isfinite(values).all():
         raise ValueError(f"{name} must be finite, got {np.count_nonzero(~np.isfinite(values))} other values")
     return np.asarray(values, dtype=np.float64)
+
+
+def as_classes(values: Array, name: str) -> Array:
+    """Names of classes: whole numbers as integers, anything else as text.
+
+    Examples
+    --------
+    >>> as_classes(np.array([1.0, 3.0]), "y"), as_classes(np.array(["no", "yes"], dtype=object), "y")
+    (array([1, 3]), array(['no', 'yes'], dtype='<U3'))
+    """
+    if values.dtype.kind == "b" or values.dtype.kind in "UO":
+        return values.astype(str)
+    if values.dtype.kind == "f":
+        whole = np.isfinite(values) & (values == np.round(values))
+        if not whole.all():
+            raise ValueError(f"{name} must name classes by whole numbers or texts, got {values[~whole][0]}")
+    return values.astype(np.int64)
 
 
 def _checked(path: Path, X: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from fastsbl.estimators._progress import progress
 from fastsbl.estimators._representations import Representation, batches_of, represent, unit_rows
 from fastsbl.sbl.outer import Settings
 
-__all__ = ["SparseRepresentationClassifier"]
+__all__ = ["Classified", "SparseRepresentationClassifier"]
 
 SCORES = ("evidence", *JOINT_SCORES)
 
@@ -61,6 +61,26 @@ class _Answers:
     lam: FloatArray  # (M,)
     empty: BoolArray  # (M,): no sample explains the query
     nearest: FloatArray  # (M, K): the largest |correlation| with a sample of each class
+
+
+@dataclass(frozen=True)
+class Classified:
+    """Everything that `SparseRepresentationClassifier.classify` finds out about queries, one row each.
+
+    Attributes
+    ----------
+    predicted : array of shape (n_queries,)
+        Their classes.
+    probability, scores : array of shape (n_queries, n_classes)
+        As from ``predict_proba`` and ``scores``.
+    undecided : bool array of shape (n_queries,)
+        As from ``undecided``.
+    """
+
+    predicted: Array
+    probability: Array
+    scores: FloatArray = field(repr=False)
+    undecided: BoolArray
 
 
 class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -203,28 +223,44 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         """
         return self._answer(X).scores
 
+    def classify(self, X: Any) -> Classified:
+        """Classes, probabilities, scores and doubts, all from the same fits.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_queries, n_features)
+            The queries.
+
+        Returns
+        -------
+        Classified
+            What `predict`, `predict_proba`, `scores` and `undecided` return one by one.
+        """
+        answers = self._answer(X)
+        probability = np.empty_like(answers.scores)
+        known = ~answers.empty
+        probability[known] = probabilities(answers.scores[known], self._rule, answers.lam[known])
+        blind = answers.empty & ~answers.nearest.any(axis=1)
+        near = answers.empty & ~blind
+        probability[near] = answers.nearest[near] / answers.nearest[near].sum(axis=1, keepdims=True)
+        probability[blind] = self.class_counts_ / self.class_counts_.sum()
+        predicted = np.asarray(self.classes_[probability.argmax(axis=1)])
+        return Classified(predicted, probability, answers.scores, answers.empty)
+
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, of shape (n_queries, n_classes), for X of shape (n_queries, n_features).
 
         "evidence": the posterior of classes that are equally likely beforehand. "residual": the same from the Gaussian
-        likelihood of each class's residual. "abs-sum": the sums over the classes relative to their total. They rank
-        classes as `scores` does. Undecided queries: the largest absolute correlations with samples of each class
-        relative to their total, or how frequent the classes are where those are zero.
+        likelihood of each class's residual. "abs-sum": the sums over the classes relative to their total, since
+        `scores` (the paper's prob_k) have Euclidean norm 1 and no total of 1. They rank classes as `scores` does.
+        Undecided queries: the largest absolute correlations with samples of each class relative to their total, or how
+        frequent the classes are where those are zero.
         """
-        answers = self._answer(X)
-        out = np.empty_like(answers.scores)
-        known = ~answers.empty
-        out[known] = probabilities(answers.scores[known], self._rule, answers.lam[known])
-        blind = answers.empty & ~answers.nearest.any(axis=1)
-        near = answers.empty & ~blind
-        out[near] = answers.nearest[near] / answers.nearest[near].sum(axis=1, keepdims=True)
-        out[blind] = self.class_counts_ / self.class_counts_.sum()
-        return out
+        return self.classify(X).probability
 
     def predict(self, X: Any) -> Array:
         """Class of each query, of shape (n_queries,), for X of shape (n_queries, n_features)."""
-        probability = self.predict_proba(X)
-        return np.asarray(self.classes_[probability.argmax(axis=1)])
+        return self.classify(X).predicted
 
     def undecided(self, X: Any) -> BoolArray:
         """Whether no training sample explains a query at this noise variance, of shape (n_queries,).

@@ -226,6 +226,8 @@ def draw_panels(figure: described.ImageGrid, panels: Sequence[described.ImagePan
 
 
 def _panel(ax: Axes, panel: described.ImagePanel, limits: tuple[float | None, float | None]) -> dict[str, Any]:
+    if not np.isfinite(panel.image).any():  # an empty place in the grid
+        return {}
     ax.imshow(panel.image, cmap=_IMAGES, vmin=limits[0], vmax=limits[1])
     height, width = panel.image.shape
     ax.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))

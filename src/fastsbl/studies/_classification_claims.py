@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from fastsbl._base.types import FloatArray
-from fastsbl.studies._screening_claims import by
+from fastsbl.studies._readings import by
 from fastsbl.studies.claims import Claim
 from fastsbl.studies.store import Store
 from fastsbl.studies.study import Record, Table

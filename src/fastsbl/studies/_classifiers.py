@@ -135,7 +135,8 @@ class Digits:
 
 def unit_columns(images: Array, dtype: Any = np.float64) -> Array:
     """Images as columns of unit norm, in Fortran order."""
-    flat = np.asfortranarray(images.reshape(len(images), -1).T.astype(dtype))
+    count, height, width = images.shape
+    flat = np.asfortranarray(images.reshape(count, height * width).T.astype(dtype))
     norms = np.linalg.norm(flat, axis=0)
     flat /= np.where(norms > 0, norms, 1)
     return flat
@@ -205,9 +206,8 @@ def _evidence_model(columns: Columns, ratio: float, positive: bool) -> SparseRep
 
 
 def _evidence(columns: Columns, queries: Queries, ratio: float, model: SparseRepresentationClassifier) -> _Answer:
-    scores = model.scores(queries.targets.T)
-    empty = np.ptp(scores, axis=1) == 0.0
-    return {"evidence": np.where(empty, UNDECIDED, model.classes_[scores.argmax(axis=1)])}, {}
+    found = model.classify(queries.targets.T)
+    return {"evidence": np.where(found.undecided, UNDECIDED, found.predicted)}, {}
 
 
 def _neighbours(columns: Columns, queries: Queries, count: float, prepared: Dictionary) -> _Answer:

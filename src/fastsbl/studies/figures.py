@@ -216,7 +216,7 @@ class ImagePanel:
     Attributes
     ----------
     image : array of shape (height, width)
-        Grey values.
+        Grey values; where all are NaN, the place stays empty.
     title, note : str
         Short texts.
     marks : tuple of Marks
