@@ -185,6 +185,20 @@ class TestPlaces:
         with pytest.raises(click.ClickException, match="is a file"):
             _output.check_place(tmp_path / "f", force=True, folder=True)
 
+    def test_place_that_cannot_be_written_to(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(_output.os, "access", lambda *_: False)
+        with pytest.raises(click.ClickException, match=f"the folder {tmp_path} cannot be written to"):
+            _output.check_place(tmp_path / "a.json", force=False)
+
+    @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nothing can be made")
+    def test_place_that_only_seems_to_be_one(self):
+        def write():
+            with _output.writing_file(Path("/proc/a.json"), force=False):
+                raise AssertionError("there is nowhere to write")
+
+        with pytest.raises(click.ClickException, match=r"/proc/a\.json cannot be written|/proc cannot be written to"):
+            write()
+
     def test_folder_appears_whole_or_not_at_all(self, tmp_path):
         target = tmp_path / "out"
 

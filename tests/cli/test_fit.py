@@ -282,6 +282,9 @@ class TestWrongFiles:
             ("a,b,y\n1,,2\n3,,4\n", "column 'b' of bad.csv is empty"),
             ("a,a,y\n1,2,2\n3,4,4\n", "several columns called 'a'"),
             ("a,b,y\n1,2,3\n4,5\n", "bad.csv cannot be read as CSV"),
+            ("a,b,y\n", "bad.csv has names of columns, but no rows"),
+            ("a,b,y\n1,inf,3\n4,5,6\n", "1 value that is NaN or infinite, the first in row 1 of feature 'b'"),
+            ("a,b,y\n1,2,3\n4,5,-inf\n", "the target y of bad.csv must be finite, got -inf in row 2"),
             ("y\n1\n2\n", "at least 2 rows and 1 feature"),
             ("a,y\n1,2\n", "at least 2 rows and 1 feature"),
         ],
@@ -289,6 +292,23 @@ class TestWrongFiles:
     def test_bad_tables(self, refused, tmp_path, content, text):
         (tmp_path / "bad.csv").write_text(content)
         assert text in refused("fit", "bad.csv", "--target", "y")
+
+    def test_values_that_are_no_numbers(self, refused, tmp_path, problem):
+        X, y = problem
+        X = X.copy()
+        X[[4, 9], [3, 1]] = np.nan, np.inf
+        np.save(tmp_path / "bad.npy", X)
+        np.savez(tmp_path / "bad.npz", X=sp.csc_matrix(X).toarray(), y=y)
+        sp.save_npz(tmp_path / "bad-sparse.npz", sp.csc_matrix(X[:, 3:4]))
+        text = "has 2 values that are NaN or infinite, the first in row 5 of feature 3; fill them in"
+        assert text in refused("fit", "bad.npy", "--target", "y.npy")
+        assert text in refused("fit", "bad.npz")
+        text = "has 1 value that is NaN or infinite, the first in row 5 of feature 0"
+        assert text in refused("fit", "bad-sparse.npz", "--target", "y.npy")
+
+    def test_another_encoding(self, refused, tmp_path):
+        (tmp_path / "bad.csv").write_bytes("größe,y\n1,2\n3,4\n".encode("latin-1"))
+        assert "bad.csv cannot be read as CSV: it is not text in UTF-8" in refused("fit", "bad.csv", "--target", "y")
 
     def test_missing_values_can_be_dropped(self, fastsbl, tmp_path):
         lines = (tmp_path / "data.csv").read_text().splitlines()

@@ -201,34 +201,21 @@ def regression(demo: Demo) -> Chapter:
 
 def screening(demo: Demo) -> Chapter:
     """Show how many features each rule proves to be zero before a weighted lasso is solved."""
-    from fastsbl import screening as rules
     from fastsbl.dictionary import as_dictionary
-    from fastsbl.lasso import lambda_max, weighted_lasso_path
+    from fastsbl.lasso import weighted_lasso_path
     from fastsbl.report import Note, Section
+    from fastsbl.report.rules import STATIC_RULES, rule_label, screening_shares
     from fastsbl.studies.figures import LineFigure, Series
     from fastsbl.studies.study import Table
 
-    static: dict[str, Callable[..., Any]] = {
-        "sphere": rules.sphere_test, "dome": rules.dome_test, "two hyperplanes": rules.two_hyperplane_test,
-    }  # fmt: skip
-    dynamic: dict[str, Callable[..., Any]] = {
-        "gap sphere": rules.gap_sphere_test, "gap dome": rules.gap_dome_test, "Hölder dome": rules.holder_dome_test,
-    }  # fmt: skip
     problem = demo.problem
     phi = as_dictionary(problem.dictionary)
     weights: FloatArray = phi.column_norms()  # so that the scale of a column does not matter
-    largest = lambda_max(phi, problem.y, weights)
     path = weighted_lasso_path(phi, problem.y, _PENALTIES, weights)
-    before = [np.zeros(phi.n_features), *(solution.coef for solution in path[:-1])]
-    penalties = [ratio * largest for ratio in _PENALTIES]
-    shares: dict[str, list[float]] = {}
-    for name, test in static.items():
-        shares[name] = [100 * test(phi, problem.y, lam, weights).share for lam in penalties]
-    for name, test in dynamic.items():
-        pairs = zip(penalties, before, strict=True)
-        shares[f"{name}, from the answer before"] = [
-            100 * test(phi, problem.y, lam, weights, coef=coef).share for lam, coef in pairs
-        ]
+    shares = {
+        f"{rule_label(name)}{'' if name in STATIC_RULES else ', from the answer before'}": (100 * share).tolist()
+        for name, share in screening_shares(phi, problem.y, path, weights).items()
+    }
     zeros = [100 * (1 - solution.support.size / phi.n_features) for solution in path]
     shares["zero in the answer"] = zeros
     lines = tuple(Series(name, _PENALTIES, share, emphasis=name.startswith("Hölder")) for name, share in shares.items())

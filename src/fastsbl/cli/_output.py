@@ -59,8 +59,13 @@ def writing_file(path: Path, *, force: bool) -> Iterator[Path]:
     from fastsbl.imaging._files import atomic_path
 
     check_place(path, force=force)
-    with atomic_path(path, overwrite=True) as temporary:
-        yield temporary
+    try:
+        with atomic_path(path, overwrite=True) as temporary:
+            yield temporary
+    except OSError as error:
+        if not Path(error.filename or path).name.startswith(".writing-"):
+            raise
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from error
 
 
 @contextmanager

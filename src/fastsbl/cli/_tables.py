@@ -15,12 +15,13 @@ import numpy as np
 
 from fastsbl._base.types import Array, FloatArray
 
-__all__ = ["KINDS", "Rows", "as_classes", "read_rows", "reading_options"]
+__all__ = ["KINDS", "Rows", "as_classes", "check_finite", "read_rows", "reading_options"]
 
 KINDS = {
     ".csv": "CSV", ".tsv": "CSV", ".txt": "CSV", ".parquet": "Parquet", ".pq": "Parquet", ".npz": "NPZ",
     ".npy": "NPY", ".mtx": "Matrix Market", ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm",
 }  # fmt: skip
+_LOOKED_AT = 2**22  # numbers at a time
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
         raise
     except (ValueError, OSError, EOFError, KeyError, TypeError, IndexError, zipfile.BadZipFile) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(error, UnicodeDecodeError):
+            first = "it is not text in UTF-8"
         raise ValueError(f"{path} cannot be read as {kind}: {first}") from error
 
 
@@ -140,6 +143,8 @@ def _from_table(path: Path, kind: str, target: str | None, how: Reading) -> Rows
     with _reading(path, kind):
         table = _arrow_csv(path, header=how.header) if kind == "CSV" else _arrow_parquet(path)
     names = list(table.column_names)
+    if table.num_rows == 0:
+        raise ValueError(f"{path.name} has names of columns, but no rows")
     if kind == "CSV" and how.header and _looks_like_numbers(names):
         raise ValueError(
             f"the first line of {path.name} holds numbers ({', '.join(names[:3])}, ...), not names; "
@@ -425,6 +430,34 @@ def _checked(path: Path, X: Any) -> Any:
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{path.name} must hold real numbers, got dtype {X.dtype}")
     return X
+
+
+def check_finite(path: Path, rows: Rows) -> None:
+    """Refuse rows with NaN or infinite values, saying where the first one is."""
+    if rows.y is not None and not np.isfinite(rows.y).all():
+        row = int(np.argmin(np.isfinite(rows.y)))
+        raise ValueError(f"the target {rows.target} of {path.name} must be finite, got {rows.y[row]} in row {row + 1}")
+    count, first = 0, (0, 0)
+    if hasattr(rows.X, "tocoo"):
+        values = rows.X.tocoo()
+        bad = np.flatnonzero(~np.isfinite(values.data))
+        count = bad.size
+        if count:
+            first = int(values.row[bad[0]]), int(values.col[bad[0]])
+    else:
+        step = max(1, _LOOKED_AT // rows.X.shape[1])
+        for start in range(0, rows.X.shape[0], step):  # a part at a time: the file may be larger than memory
+            places = np.argwhere(~np.isfinite(rows.X[start : start + step]))
+            if len(places) and not count:
+                first = start + int(places[0, 0]), int(places[0, 1])
+            count += len(places)
+    if count:
+        column = first[1] if rows.names is None else repr(rows.names[first[1]])
+        values_are = "1 value that is" if count == 1 else f"{count} values that are"
+        raise ValueError(
+            f"{path.name} has {values_are} NaN or infinite, the first in row {first[0] + 1} of feature {column}; "
+            "fill them in or leave such rows out"
+        )
 
 
 def _large_enough(path: Path, rows: Rows, how: Reading) -> Rows:

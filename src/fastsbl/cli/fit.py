@@ -12,7 +12,7 @@ import numpy as np
 from fastsbl.cli._console import Session, subcommand
 from fastsbl.cli._models import Model, write_model
 from fastsbl.cli._output import check_place, output_options, writing_file
-from fastsbl.cli._tables import Rows, read_rows, reading_options
+from fastsbl.cli._tables import Rows, check_finite, read_rows, reading_options
 
 __all__ = ["command"]
 
@@ -86,6 +86,7 @@ def command(
             else f"; {data.name} has {', '.join(rows.names[:8])}" + ", ..." * (len(rows.names) > 8)
         )
         raise click.UsageError(f"--target must say what to explain: a column, or a file with one number per row{known}")
+    check_finite(data, rows)
     session.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, target {rows.target}")
     estimator = _fit(rows, options, folds, shuffle)
     model = Model.of(estimator, rows, noise if options.get("noise_variance") in ("learn", "cv") else "given")

@@ -99,7 +99,9 @@ def new_axes(ax: Axes | None, width: float = 5.8, height: float = 3.5) -> Axes:
         return ax
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+    figure.set_facecolor("white")  # the notebook around it may be dark
+    return axes
 
 
 def tidy_axes(ax: Axes) -> None:
