@@ -61,6 +61,8 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "fastsbl"
+html_static_path = ["_static"]
+html_css_files = ["fastsbl.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "show_prev_next": True,

@@ -217,7 +217,7 @@ class SourcesDisplay:
                 add_marks(ax, Marks("true", self.truth[:, 0], self.truth[:, 1], "truth")).set_label("true")
             height, width = self.image.shape
             ax.set(xlabel="x [pixel]", ylabel="y [pixel]", xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
-            ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=2)
+            ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
