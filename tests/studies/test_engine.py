@@ -331,6 +331,45 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path):
     assert _exported(broken, study) == expected, f"killed after {stops} units"
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
+def test_workers_end_when_the_study_is_killed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, str(script), str(tmp_path / "out"), "2"], start_new_session=True)
+    try:
+        _wait_for(lambda: Store.exists(tmp_path / "out") and len(_processes_of_session(process.pid)) >= 3, 60)
+        with Store.open(tmp_path / "out") as store:
+            _wait_for(lambda: store.done() or process.poll() is not None, 60)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+    _wait_for(lambda: not _processes_of_session(process.pid), 20)
+
+
+def _wait_for(condition, seconds):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def _processes_of_session(session):
+    """Living processes of a session, without those that only track the files of others."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                with open(f"/proc/{entry.name}/stat") as file:
+                    fields = file.read().rpartition(")")[2].split()
+                with open(f"/proc/{entry.name}/cmdline") as file:
+                    command = file.read()
+            except OSError:  # it ended meanwhile
+                continue
+            if int(fields[3]) == session and fields[0] != "Z" and "resource_tracker" not in command:
+                found.append(int(entry.name))
+    return found
+
+
 # -- claims ------------------------------------------------------------------------------------------------------
 def test_verdicts_are_one_of_four():
     with pytest.raises(ValueError, match="verdict must be one of"):

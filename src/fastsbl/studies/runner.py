@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import traceback
 import warnings
@@ -90,6 +91,23 @@ def _work(study: Study[Any, Any], config_toml: str, position: int, unit: Unit) -
     seconds = time.perf_counter() - start
     messages = list(dict.fromkeys(f"{entry.category.__name__}: {entry.message}" for entry in caught))
     return _Answer(position, records, seconds, messages, error, os.getpid(), peak_memory())
+
+
+_watched: set[int] = set()
+
+
+def _work_apart(boss: int, study: Study[Any, Any], config_toml: str, position: int, unit: Unit) -> _Answer:
+    """Do one unit in a worker process, which ends when the process that started it is killed."""
+    if boss not in _watched:
+        _watched.add(boss)
+        threading.Thread(target=_end_without, args=(boss,), daemon=True).start()
+    return _work(study, config_toml, position, unit)
+
+
+def _end_without(boss: int) -> None:
+    while os.getppid() == boss:
+        time.sleep(1.0)
+    os._exit(1)  # nobody waits for what this process is doing
 
 
 def run_study(
@@ -223,7 +241,7 @@ def _answers(study: Study[Any, Any], config_toml: str, todo: list[tuple[int, Uni
 
     with parallel_config(backend="loky", inner_max_num_threads=1):
         yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
-            delayed(_work)(study, config_toml, position, unit) for position, unit in todo
+            delayed(_work_apart)(os.getpid(), study, config_toml, position, unit) for position, unit in todo
         )
 
 
