@@ -25,7 +25,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Memory, Parallel, delayed
 
 from fastsbl.datasets import make_sparse_regression
 from fastsbl.sbl import fit_sbl, sbl_lambda_max, sbl_path
@@ -131,6 +131,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reps", type=int, default=20, help="problems per row (20)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--keep", metavar="DIR", help="keep each answer there; a run that was interrupted goes on")
     parser.add_argument("--only", choices=tuple(SIZES), help="one of the two sizes")
     parser.add_argument("--snr", type=float, nargs="+", default=SNR, help="signal-to-noise ratios in dB")
     parser.add_argument("--markdown", metavar="FILE", help="write the table there")
@@ -141,11 +142,10 @@ def main():
         for design in ("gaussian", "ar")
         for snr in asked.snr
     ]
+    solve = Memory(asked.keep, verbose=0).cache(one_problem)
     tasks = [(*cell, seed) for cell in cells for seed in range(asked.reps)]
     found = defaultdict(list)
-    for task, answer in zip(
-        tasks, Parallel(n_jobs=asked.jobs)(delayed(one_problem)(*task) for task in tasks), strict=True
-    ):
+    for task, answer in zip(tasks, Parallel(n_jobs=asked.jobs)(delayed(solve)(*task) for task in tasks), strict=True):
         found[task[:3]].append(answer)
     lines = [
         "| N, n, k | columns | SNR dB | method | learned/true (10 to 90 %) | risk/best | support | seconds |",

@@ -21,7 +21,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Memory, Parallel, delayed
 from scipy.fft import dct
 from sklearn.linear_model import ARDRegression, LassoCV, OrthogonalMatchingPursuit
 
@@ -113,16 +113,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reps", type=int, default=20, help="problems per point (20)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--keep", metavar="DIR", help="keep each answer there; a run that was interrupted goes on")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(range(5, 51, 5)), help="values of k")
     default = Path(__file__).parents[1] / "docs" / "figures" / "phase-transition"
     parser.add_argument(
         "--out", type=Path, default=default, help="figure without ending; .png, .svg and .csv are written"
     )
     asked = parser.parse_args()
+    solve = Memory(asked.keep, verbose=0).cache(one_problem)
     tasks = [(kind, k, seed) for kind in KINDS for k in asked.sizes for seed in range(asked.reps)]
     found = defaultdict(list)
     for (kind, k, _), rows in zip(
-        tasks, Parallel(n_jobs=asked.jobs)(delayed(one_problem)(*task) for task in tasks), strict=True
+        tasks, Parallel(n_jobs=asked.jobs)(delayed(solve)(*task) for task in tasks), strict=True
     ):
         for name, error, exact, seconds in rows:
             found[kind, k, name].append((error, exact, seconds))

@@ -603,6 +603,11 @@ def test_other_than_numbers_is_refused(X):
         as_dictionary(X)
 
 
+def test_rows_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match="dictionary must be an array with rows of equal length"):
+        as_dictionary([[1.0, 2.0], [3.0]])
+
+
 def test_frame_of_mixed_columns_is_refused():
     mixed = pandas().DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
     with pytest.raises(TypeError, match="dictionary must hold real or complex numbers, got dtype object"):

@@ -453,6 +453,17 @@ def test_tiny_noise_warns():
     assert np.isfinite(result.loss)
 
 
+@pytest.mark.filterwarnings("ignore::fastsbl._base.warnings.ConvergenceWarning")  # gamma has no digits there
+@pytest.mark.parametrize("init", ["null", "unit"])
+@pytest.mark.parametrize("lam", [1e-20, 1e-100, 1e-300])
+def test_noise_that_double_precision_cannot_hold_is_answered_with_a_warning(lam, init):
+    X, y = make_problem(14, shape=(8, 20))
+    with pytest.warns(ConditioningWarning, match="singular to double precision"):
+        result = fit_sbl(X, y, lam, init=init, max_iter=20)
+    assert np.isfinite(result.coef).all()
+    assert np.linalg.norm(result.residual) < 1e-6 * np.linalg.norm(y)
+
+
 def test_history_and_callback():
     X, y = make_problem(15)
     seen = []
@@ -686,7 +697,7 @@ def test_a_target_that_no_column_reaches_is_noise():
         (ValueError, "lam must be a finite number above 0, got -1.0", {"lam": -1.0}),
         (ValueError, "lam must be a finite number above 0, got nan", {"lam": np.nan}),
         (TypeError, "lam must be a number above 0, got NoneType", {"lam": None}),
-        (ValueError, "lam must be one of 'learn'; got 'guess'", {"lam": "guess"}),
+        (ValueError, "lam must be a number above 0 or 'learn', got 'guess'", {"lam": "guess"}),
         (ValueError, "init must be one of 'null', 'unit'; got 'zero'", {"init": "zero"}),
         (ValueError, r"init must be a real array of shape \(100,\)", {"init": np.ones(3)}),
         (ValueError, "init must be above 0 for every column that is not zero", {"init": np.zeros(100)}),

@@ -44,13 +44,22 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def check_learn(lam: str) -> None:
+    """Refuse every word but the one that stands for a learned noise variance."""
+    if lam != "learn":
+        raise ValueError(f"lam must be a number above 0 or 'learn', got {lam!r}")
+
+
 def as_numbers(value: Any, name: str) -> Array:
     """Return ``value`` as a float or complex array; integers and booleans are converted."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(
             f"{name} must not have masked values, got {np.count_nonzero(np.ma.getmaskarray(value))} of them"
         )
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array with rows of equal length: {error}") from error
     if array.dtype.kind in "bui":
         return array.astype(np.float64)
     if array.dtype.kind not in "fc":

@@ -30,11 +30,10 @@ __all__ = ["BoundedInner"]
 _RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
 
 
-def _inverse_factor(matrix: FloatArray) -> FloatArray:
-    """L^-1 of a positive definite L L'."""
+def _inverse_factor(matrix: FloatArray) -> FloatArray | None:
+    """L^-1 of a positive definite L L', or None where rounding has made it singular."""
     factor, failed = dpotrf(matrix, lower=1, clean=1)
-    assert not failed
-    return np.asarray(dtrtri(factor, lower=1)[0])
+    return None if failed else np.asarray(dtrtri(factor, lower=1)[0])
 
 
 class BoundedInner:
@@ -324,7 +323,7 @@ class BoundedInner:
         run_in_chunks(task, index.size, 2.0 * seen.count * index.size)
 
     def _bound_weights(self, model: SupportModel, index: IndexArray) -> None:
-        """Sharpen the bounds on some weights, from the products in memory."""
+        """Sharpen the bounds on some weights, from the products in memory, if the model is regular to rounding."""
         seen, size = self.correlations, model.size
         k = seen.count
         inside = seen.basis @ model.scaled.T  # Q'B, k x s
@@ -335,6 +334,8 @@ class BoundedInner:
             outside = model.scaled - inside.T @ seen.basis  # rows: what Q leaves of B
             gram = outside @ outside.T
             back = _inverse_factor(self.lam * np.eye(size) + inside.T @ inside)  # I - B'Q S_QQ^-1 Q'B = lam back'back
+            if back is None:
+                return
             widest += self.lam * max(float(np.linalg.eigvalsh(back @ gram @ back.T)[-1]), 0.0)
             widest += 1e-12 * float(np.trace(gram)) + 1e-15 * float(np.trace(model.inner))
             long = back.T @ (back @ inside.T)  # z has the length of B_outside times this times c
@@ -348,7 +349,10 @@ class BoundedInner:
             if low_rank:
                 first = back @ inside.T  # c'S_QQ^-1 c = (|c|^2 - |first c|^2) / lam
         if not low_rank:
-            first = _inverse_factor(self.lam * np.eye(k) + inside @ inside.T)  # c'S_QQ^-1 c = |first c|^2
+            factor = _inverse_factor(self.lam * np.eye(k) + inside @ inside.T)  # c'S_QQ^-1 c = |factor c|^2
+            if factor is None:
+                return
+            first = factor
         first, across = np.ascontiguousarray(first), np.ascontiguousarray(across)
 
         def task(start: int, stop: int) -> None:

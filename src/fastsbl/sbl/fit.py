@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastsbl._base.checks import check_choice, check_positive_number, check_target
+from fastsbl._base.checks import check_learn, check_positive_number, check_target
 from fastsbl._base.parallel import quiet_blas
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.noise import learn_noise
@@ -122,7 +122,7 @@ def fit_sbl(
     target = check_target(y, phi.n_samples)
     learn = isinstance(lam, str)
     if learn:
-        check_choice(lam, "lam", ("learn",))
+        check_learn(lam)
         if warm_start is not None:
             raise ValueError("warm_start needs a given lam, since lam='learn' starts from gamma = 0")
     else:

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fastsbl._base.checks import check_choice, check_flag, check_positive_number, check_target, check_whole_number
+from fastsbl._base.checks import (
+    check_choice,
+    check_flag,
+    check_learn,
+    check_positive_number,
+    check_target,
+    check_whole_number,
+)
 from fastsbl._base.parallel import available_threads, quiet_blas
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import Dictionary, as_dictionary
@@ -157,7 +164,7 @@ def fit_sbl_batch(
     count = targets.shape[1]
     learn = isinstance(lam, str)
     if learn:
-        check_choice(lam, "lam", ("learn",))
+        check_learn(lam)
         lam = 1.0
     variances = (
         np.asarray(lam, dtype=np.float64)
