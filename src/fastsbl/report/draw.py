@@ -19,6 +19,7 @@ __all__ = ["draw", "draw_panels", "steps_of"]
 
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 _MARKERS = "osD^vPX"
+_HATCHES = ("", "//", "xx")
 _IMAGES = "gray"
 
 
@@ -136,7 +137,10 @@ def _finish(figure: described.LineFigure | described.ScatterFigure, page: Figure
 def _lines(figure: described.LineFigure) -> Figure:
     page, ax = _axes(figure)
     for one, style in zip(figure.series, _styles(figure.series), strict=True):
-        few = one.x.size <= 12
+        if one.x.size == 1:  # a place on another line
+            ax.plot(one.x, one.y, "o", label=one.label, color=style["color"], markersize=11, mew=1.8, fillstyle="none")
+            continue
+        few = one.x.size <= 16
         ax.plot(
             one.x, one.y, label=one.label, color=style["color"], linestyle=style["dash"], markersize=4.5,
             linewidth=2.6 if one.emphasis else 1.6, zorder=3 if one.emphasis else 2,
@@ -144,8 +148,8 @@ def _lines(figure: described.LineFigure) -> Figure:
         )  # fmt: skip
         if one.low is not None:
             ax.fill_between(one.x, one.low, one.high, color=style["color"], alpha=0.18, linewidth=0)
-    for low, high, label in figure.stretches:
-        ax.axvspan(low, high, color=FAINT, alpha=0.18, linewidth=0, label=label)
+    for k, (low, high, label) in enumerate(figure.stretches):
+        ax.axvspan(low, high, fc=FAINT, ec=FAINT, alpha=0.25, lw=0, hatch=_HATCHES[k % len(_HATCHES)], label=label)
     for k, (place, label) in enumerate(figure.places):
         ax.axvline(place, color=INK, linewidth=1.2, linestyle=_DASHES[(k + 1) % len(_DASHES)], label=label)
     _finish(figure, page, ax)

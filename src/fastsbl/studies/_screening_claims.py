@@ -13,7 +13,17 @@ from fastsbl.studies.claims import Claim, Interval, median_interval
 from fastsbl.studies.store import Store
 from fastsbl.studies.study import Record, Table
 
-__all__ = ["PAPER_RULE", "iteration_means", "screening_claims", "screening_tables", "set_up", "time_values"]
+__all__ = [
+    "PAPER_RULE",
+    "iteration_means",
+    "rejection_table",
+    "screening_claims",
+    "screening_tables",
+    "set_up",
+    "time_intervals",
+    "time_table",
+    "time_values",
+]
 
 PAPER_RULE = "two_hyperplanes:paper"
 _OURS = "auto"
@@ -332,8 +342,8 @@ def screening_tables(store: Store) -> list[Table]:
     rejections, times = store.records(task="rejection"), store.records(task="time")
     return [
         *_norm_table(rejections or times),
-        *[_rejection_table(name, rows) for name, rows in _split(rejections).items()],
-        *[_time_table(name, rows) for name, rows in _split(times).items()],
+        *[rejection_table(name, rows) for name, rows in _split(rejections).items()],
+        *[time_table(name, rows) for name, rows in _split(times).items()],
     ]
 
 
@@ -355,7 +365,8 @@ def _norm_table(records: list[Record]) -> list[Table]:
     return [Table("norms", "Problems", columns, tuple(rows), caption)] if rows else []
 
 
-def _rejection_table(name: str, records: list[Record]) -> Table:
+def rejection_table(name: str, records: list[Record]) -> Table:
+    """Rejected shares of every rule against lambda, of what `count_rejections` returned."""
     rules = [key.removeprefix("rejected ") for key in records[0] if key.startswith("rejected ")]
     curves = {rule: _mean_curve(iteration_means(records, rule)) for rule in rules}
     firsts = {rule: _mean_curve(iteration_means(records, rule, first=True)) for rule in rules}
@@ -370,7 +381,8 @@ def _rejection_table(name: str, records: list[Record]) -> Table:
     return Table("rejection", f"Rejected: {name}", ("rule", *(f"{r:g}" for r in ratios)), tuple(rows), caption)
 
 
-def _time_table(name: str, records: list[Record]) -> Table:
+def time_table(name: str, records: list[Record]) -> Table:
+    """Time ratios of every solver and rule against lambda, of what `time_fits` returned."""
     ratios = sorted({record["ratio"] for record in records})
     rows = []
     for (solver, rule), group in by(records, "solver", "rule").items():

@@ -13,6 +13,8 @@ __all__ = ["find_study", "study_names"]
 _HOMES = {
     "screening": "fastsbl.studies.screening:ScreeningStudy",
     "classification": "fastsbl.studies.classification:ClassificationStudy",
+    "localization": "fastsbl.studies.localization:LocalizationStudy",
+    "denoising": "fastsbl.studies.denoising:DenoisingStudy",
 }
 
 
