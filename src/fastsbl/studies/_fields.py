@@ -38,6 +38,7 @@ __all__ = [
     "Scaling",
     "Sign",
     "best_of",
+    "by_target",
     "candidates",
     "field_of",
     "fit_groups",
@@ -174,7 +175,7 @@ def make_small(config: Config, **more: Any) -> Config:
 
 
 def fit_units(config: FieldConfig) -> Iterator[Unit]:
-    """Fits for every noise level, sign, image and lambda, image by image, so that a part is of use."""
+    """Fits for every image, noise level, sign, unit and lambda."""
     for target in range(config.targets):
         for snr in config.snr_db:
             for sign in config.signs:
@@ -183,6 +184,13 @@ def fit_units(config: FieldConfig) -> Iterator[Unit]:
                     for ratio in config.ratios:
                         cost = _cost(snr, sign, ratio if scaling == "weights" else 1.0)
                         yield Unit({"task": "fit", **where, "ratio": ratio}, cost)
+
+
+def by_target(unit: Unit) -> int:
+    """Order of the units: image by image."""
+    target = unit.key["target"]
+    assert isinstance(target, int)
+    return target
 
 
 def _cost(snr_db: float, sign: str, ratio: float) -> float:

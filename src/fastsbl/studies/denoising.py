@@ -14,7 +14,7 @@ from fastsbl.imaging import StarField, denoise_details, psnr
 from fastsbl.studies._denoisers import bm3d_image, missing_package, wavelet_images
 from fastsbl.studies._denoising_claims import FOUR_TENTHS, SHOWN, denoising_claims, denoising_tables
 from fastsbl.studies._denoising_figures import denoising_figures
-from fastsbl.studies._fields import FieldConfig, Fields, fit_units, image_of, make_small
+from fastsbl.studies._fields import FieldConfig, Fields, by_target, fit_units, image_of, make_small
 from fastsbl.studies.claims import Claim
 from fastsbl.studies.figures import Figure
 from fastsbl.studies.store import Store
@@ -69,14 +69,14 @@ class DenoisingStudy(Study[DenoisingConfig, Fields]):
         return make_small(config, compared_db=few or config.compared_db[:3], factors=config.factors[:3])
 
     def units(self, config: DenoisingConfig) -> Sequence[Unit]:
-        """Comparisons method by method, then the fits, image by image."""
+        """Image by image, so that a part of them is of use."""
         units = [
             Unit({"task": "compare", "snr_db": snr, "target": target, "method": method}, _COSTS[method])
             for target in range(config.targets)
             for snr in dict.fromkeys((*config.compared_db, *config.snr_db))
             for method in (METHODS if snr in config.compared_db else ("denoise_image",))
         ]
-        return [*units, *fit_units(config)]
+        return sorted([*units, *fit_units(config)], key=by_target)
 
     def prepare(self, config: DenoisingConfig) -> Fields:
         """Build the dictionary, and have everything compiled."""

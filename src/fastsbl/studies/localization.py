@@ -12,7 +12,17 @@ import numpy as np
 
 from fastsbl.imaging import locate_sources, psnr
 from fastsbl.studies import _screening_measures as measures
-from fastsbl.studies._fields import ZERO, FieldConfig, Fields, fit_units, make_small, place_of, position_scores, unit_of
+from fastsbl.studies._fields import (
+    ZERO,
+    FieldConfig,
+    Fields,
+    by_target,
+    fit_units,
+    make_small,
+    place_of,
+    position_scores,
+    unit_of,
+)
 from fastsbl.studies._localization_claims import localization_claims, localization_tables
 from fastsbl.studies._localization_figures import localization_figures
 from fastsbl.studies.claims import Claim
@@ -23,10 +33,10 @@ from fastsbl.studies.study import Record, Study, Table, Unit
 
 __all__ = ["LocalizationConfig", "LocalizationStudy"]
 
-_PLAIN_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # coordinate descent takes minutes near 0
+_TIMED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # at 0.001 a fit without screening takes minutes
 PLANS = (
-    SolverPlan("working-set", RULES, pairs=1),
-    SolverPlan("cd", ("two_hyperplanes:paper", "auto"), targets=5, ratios=_PLAIN_RATIOS, pairs=1),
+    SolverPlan("working-set", RULES, ratios=_TIMED, pairs=1),
+    SolverPlan("cd", ("two_hyperplanes:paper", "auto"), targets=5, ratios=_TIMED, pairs=1, columns=2_000),
 )
 
 
@@ -88,7 +98,7 @@ class LocalizationStudy(Study[LocalizationConfig, Fields]):
         )
 
     def units(self, config: LocalizationConfig) -> Sequence[Unit]:
-        """Fits and refined answers image by image, then rejections, then times."""
+        """Image by image, so that a part of them is of use."""
         units = list(fit_units(config))
         units += [
             Unit({"task": "refined", "snr_db": snr, "target": target}, 0.1)
@@ -109,7 +119,7 @@ class LocalizationStudy(Study[LocalizationConfig, Fields]):
                     for target in range(min(plan.targets or config.targets, config.targets))
                     for ratio in plan.ratios or config.screened_ratios
                 ]
-        return units
+        return sorted(units, key=by_target)
 
     def prepare(self, config: LocalizationConfig) -> Fields:
         """Build the dictionary, and have everything compiled."""
