@@ -116,6 +116,17 @@ def _walk(theta, active, step, s, limits, positive, last):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
+def _drop_noise(gram, active, step, s):
+    """Set to zero what is only rounding in a dependence: an entry of 1e-16 would let theta go 1e16 far to a wall."""
+    widest = 0.0
+    for p in range(s):
+        widest = max(widest, abs(step[p]) * np.sqrt(gram[active[p], active[p]]))
+    for p in range(s):
+        if abs(step[p]) * np.sqrt(gram[active[p], active[p]]) <= 1e-10 * widest:
+            step[p] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def _newton(gram, target, limits, theta, g, size, most_cuts, positive):
     """Minimise exactly within the orthant of theta, stopping at its walls; whether the minimum was reached.
 
@@ -148,6 +159,7 @@ def _newton(gram, target, limits, theta, g, size, most_cuts, positive):
                 step[q] = -a[independent, q]  # already L^-1 times the Gram column
             _solve_upper(a, step, independent)
             step[independent] = 1.0
+            _drop_noise(gram, active, step, independent + 1)
             slope = 0.0
             for p in range(independent + 1):
                 i = active[p]
