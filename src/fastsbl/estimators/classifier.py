@@ -24,6 +24,10 @@ from fastsbl.sbl.outer import Settings
 __all__ = ["Classified", "SparseRepresentationClassifier"]
 
 SCORES = ("evidence", *JOINT_SCORES)
+_MOST_PRODUCTS = 3_000
+"""Samples whose inner products are kept: with their square, memory grows to 72 MB."""
+_FITS_PER_COLUMN = 80
+"""One fit pays for the inner products of so many samples, roughly."""
 
 
 class _RuleAndMethod(str):
@@ -204,7 +208,13 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         self._ends = np.concatenate([[0], np.cumsum(self.class_counts_)])
         self._samples = unit_rows(X[self._order])
         self._norms = as_dictionary(self._samples.T).column_norms()
+        self._dictionaries: dict[int | None, Dictionary] = {}
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be made again from the samples."""
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"_dictionaries": {}} if "_dictionaries" in state else state
 
     def scores(self, X: Any) -> FloatArray:
         """Score each class for each query, the larger the likelier.
@@ -336,10 +346,18 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return unit_rows(X)
 
-    def _dictionary(self, k: int | None = None) -> Dictionary:
-        """The training samples as columns: all of them, or those of one class."""
-        part = slice(None) if k is None else slice(self._ends[k], self._ends[k + 1])
-        return as_dictionary(self._samples[part].T, norms=self._norms[part])
+    def _dictionary(self, k: int | None = None, fits: int = 0) -> Dictionary:
+        """The training samples as columns: all of them, or those of one class.
+
+        For many ``fits`` it holds the inner products of the samples, from then on.
+        """
+        if k not in self._dictionaries:
+            part = slice(None) if k is None else slice(self._ends[k], self._ends[k + 1])
+            self._dictionaries[k] = as_dictionary(self._samples[part].T, norms=self._norms[part])
+        made = self._dictionaries[k]
+        if made.whole_gram is None and made.n_features <= min(_MOST_PRODUCTS, _FITS_PER_COLUMN * fits):
+            made = self._dictionaries[k] = made.with_gram()
+        return made
 
     def _noise(self, dictionary: Dictionary, targets: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
         """Which targets correlate with any sample, their noise variances, their largest correlation per class."""
@@ -400,7 +418,7 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         rank = np.argsort(np.argsort(-nearest, axis=1, kind="stable"), axis=1)
         for k in range(self.classes_.size):
             tried = np.flatnonzero(rank[:, k] < (self.candidates or self.classes_.size))
-            found = self._represent(self._dictionary(k), targets[:, tried], lam[tried], advance)
+            found = self._represent(self._dictionary(k, tried.size), targets[:, tried], lam[tried], advance)
             for row, one in zip(tried, found, strict=True):
                 if one.support.size:
                     empty[row] = False

@@ -33,6 +33,7 @@ class WorkingSet:
         self.y = y
         self._scale = float(np.linalg.norm(y))
         self._columns = hold_columns(dictionary)
+        self._whole_gram = dictionary.whole_gram
         self.size = 0
         self.position = np.full(dictionary.n_features, -1, dtype=np.int64)
         self._gram: FloatArray = np.zeros((0, 0))
@@ -92,7 +93,10 @@ class WorkingSet:
         self.position[index] = np.arange(old, new)
         self.size = new
         self._columns.add(index)
-        block = self._columns.gram_block(old, new)
+        if self._whole_gram is None:
+            block = self._columns.gram_block(old, new)
+        else:
+            block = self._whole_gram[np.ix_(self.index, index)]
         self._target[old:new] = self._columns.correlate(self.y, old, new)
         self._gram[:new, old:new] = block
         self._gram[old:new, :old] = block[:old].T

@@ -148,3 +148,17 @@ def count_over(upper, lower, norms, scale, drifts, widenings, skip, counts):
         if skip[i] < 0 and norms[i] > 0.0:
             for k in range(rooms):
                 counts[k] += not (upper[i] + norms[i] * drifts[k]) * widenings[k] < scale * lower[i]
+
+
+@njit(cache=True, nogil=True)
+def residual_products(gram, index, theta, target_products, out):
+    """``Phi' (y - Phi_A theta) = Phi' y - Phi' Phi_A theta``, a stretch of features at a time."""
+    n = out.size
+    for low in range(0, n, 2048):
+        high = min(low + 2048, n)
+        out[low:high] = target_products[low:high]
+        for k in range(index.size):
+            row = gram[index[k]]
+            factor = theta[k]
+            for i in range(low, high):
+                out[i] -= factor * row[i]

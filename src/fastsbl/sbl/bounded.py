@@ -121,7 +121,6 @@ class BoundedInner:
         limits = self.lam * weights
         limits[self.problem.norms == 0.0] = np.inf
         problem = self.problem.with_limits(limits)
-        known = KnownLimits(limits)
         self._shares, self._singles = {}, 0
         rejected: BoolArray | None = None
         for rule in self.rules:
@@ -135,7 +134,12 @@ class BoundedInner:
                 np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), self.y, 0.0, 0.0, dict(self._shares), 0
             )
         take_first(self.ws, problem, rejected, None)
-        seen = 0
+        self.residual = self._solve_first(problem, rejected)
+        return self._result(self.residual)
+
+    def _solve_first(self, problem: DualProblem, rejected: BoolArray | None) -> FloatArray:
+        """Solve with the limits of ``problem`` and return the residual."""
+        known, seen = KnownLimits(problem.limits), 0
         while True:
             found = self.loop.step(known, rejected, batch=max(64, self.ws.support().size // 2))
             self._singles += found.checked
@@ -149,8 +153,7 @@ class BoundedInner:
                         mask = rule.test(problem, point)
                         self._shares[mask.rule] = mask.share
                         rejected = mask.rejected if rejected is None else rejected | mask.rejected
-        self.residual = found.residual
-        return self._result(found.residual)
+        return found.residual
 
     def resume(self, gamma: FloatArray) -> InnerResult:
         """Solve with the weights of a model given by gamma (of all features)."""
@@ -238,12 +241,7 @@ class BoundedInner:
         residual = self.ws.residual()
         if not residual.any():
             return 0.0
-        products = self.phi.correlate(residual)
-        self.correlations.add(residual, products)
-        if self.look is not None:
-            self.look.move_to(model, active, self.ws)
-        self._bound(model, residual, again=False)
-        upper = self._size(products) + self.problem.slack * self.problem.norms * float(np.linalg.norm(residual))
+        upper = self._look_again(model, active, residual)
         doubtful = (upper >= self.lam * self._lower * (1.0 - _RELATIVE)) & (self.problem.norms > 0)
         doubtful[self.ws.index[active]] = False
         index = np.flatnonzero(doubtful)
@@ -252,6 +250,15 @@ class BoundedInner:
             rows = np.ascontiguousarray(self.phi.columns(index[low : low + 4096]).T)
             worst = max(worst, float(np.max(self._size(rows @ residual) / (self.lam * model.weights(rows)))))
         return worst
+
+    def _look_again(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> FloatArray:
+        """Bound all weights from below anew, and all correlations from above by one whole read."""
+        products = self.phi.correlate(residual)
+        self.correlations.add(residual, products)
+        if self.look is not None:
+            self.look.move_to(model, active, self.ws)
+        self._bound(model, residual, again=False)
+        return self._size(products) + self.problem.slack * self.problem.norms * float(np.linalg.norm(residual))
 
     # -- looking at features -----------------------------------------------------------------------
     def _result(self, residual: FloatArray) -> InnerResult:

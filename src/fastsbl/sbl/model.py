@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg.blas import dtrsm
 
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import Dictionary
@@ -78,6 +79,18 @@ class SupportModel:
             values, vectors = self._eigen
             return np.asarray(((vectors.conj().T @ right).T / np.sqrt(values)).T)
         return np.asarray(solve_triangular(self._factor, right, lower=True, check_finite=False))
+
+    def explained(self, products: FloatArray) -> FloatArray:
+        """``||L^-1 B' phi||^2`` of vectors from ``Phi_A' phi``, a column for each, which is overwritten; real data.
+
+        It is what the model explains of ``||phi||^2``: the rest is ``lam phi' S^-1 phi``.
+        """
+        products *= self.root[:, None]
+        if self._eigen is not None or not products.flags.c_contiguous:
+            products = self.whiten(products)
+        else:  # the transpose lies as BLAS wants it
+            dtrsm(1.0, self._factor, products.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        return np.asarray(np.einsum("ij,ij->j", products, products))
 
     def log_det(self, n_samples: float) -> float:
         """``log |S|``."""

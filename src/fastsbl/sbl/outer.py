@@ -26,6 +26,7 @@ from fastsbl.sbl.blocks import BoundedBlocks
 from fastsbl.sbl.bounded import BoundedInner
 from fastsbl.sbl.evidence import largest_variance, loss_of
 from fastsbl.sbl.exact import ExactInner
+from fastsbl.sbl.grammed import GramInner
 from fastsbl.sbl.guarded import Followed
 from fastsbl.sbl.inner import InnerResult
 from fastsbl.sbl.model import SupportModel
@@ -296,7 +297,8 @@ def make_inner(start: Start, y: Array, settings: Settings) -> Inner:
     """Choose the solver of the inner problems."""
     problem = start.problem
     if settings.solver == "working-set" and settings.bounds and not problem.vector_valued:
-        return BoundedInner(problem, y, settings.rules)
+        kind = BoundedInner if problem.dictionary.whole_gram is None else GramInner
+        return kind(problem, y, settings.rules)
     solver = SOLVERS[settings.solver]
     if problem.vector_valued:
         if settings.solver == "cd":

@@ -20,6 +20,7 @@ from fastsbl.studies.study import Record
 
 __all__ = ["METHODS", "UNDECIDED", "Columns", "Digits", "Queries", "classify", "sparse_fits"]
 
+_MOST_PRODUCTS = 12_000
 UNDECIDED = -1
 """In the place of a class where no training image explains a query."""
 
@@ -66,10 +67,10 @@ class Columns:
 
     @cached_property
     def dictionary(self) -> Dictionary:
-        """The columns as a dictionary, with their norms."""
+        """The columns as a dictionary, with their norms and, for up to 12,000, all their inner products."""
         made = as_dictionary(self.matrix)
         made.column_norms()
-        return made
+        return made.with_gram() if made.n_features <= _MOST_PRODUCTS else made
 
     def model(self, name: str, parameter: float, make: Callable[[], Any]) -> Any:
         """Return a classifier fitted to these images, once."""
