@@ -12,12 +12,13 @@ sys.path.insert(0, str(HERE / "figures"))
 if importlib.util.find_spec("fastsbl") is None:  # not installed: document the sources beside this folder
     sys.path.insert(0, str(HERE.parent / "src"))
 
+import classification  # noqa: E402
 import outer_loop  # noqa: E402
 import screening_regions  # noqa: E402
 
 import fastsbl  # noqa: E402
 
-for picture in (outer_loop, screening_regions):
+for picture in (classification, outer_loop, screening_regions):
     picture.main(HERE / "figures")
 
 project = "fastsbl"
