@@ -125,7 +125,7 @@ def test_quick_is_small(name):
         ("localization", {"margin": 14.0}, "margin must lie from 0 to half of side"),
         ("localization", {"scale": 0.0}, "scale must be above 0"),
         ("localization", {"box": -1.0}, "box must be above 0"),
-        ("localization", {"screened_ratios": (2.0,)}, "screened_ratios must be numbers from 0 to 1"),
+        ("localization", {"screened_ratios": (2.0,)}, "screened_ratios must be numbers above 0"),
         ("localization", {"seed": -1}, "seed must be at least 0"),
         ("denoising", {"compared_db": (0.0, 0.0)}, "compared_db must not hold a value twice"),
         ("denoising", {"factors": (0.0,)}, "factors must be numbers above 0"),

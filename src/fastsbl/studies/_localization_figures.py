@@ -111,7 +111,7 @@ def _stages(name: str, config: LocalizationConfig, rows: list[Record], every: li
     ends = f"from {panels[0].note} to {panels[-1].note}"
     return ImageGrid(
         name=name,
-        title=f"Stages as λ/λ_max grows: {_what(config, rows[0])}, box {_box(config)}",
+        title=f"Stages: {_what(config, rows[0])}, box {_box(config)}",
         alt=f"{len(panels)} images with the true sources as green crosses and the found ones as red circles, {ends}.",
         caption=f"Image {_SHOWN} of {config.label}. Values of λ/λ_max above each image; the last is the one with the "
         f"highest mean matched IoU. IoU of boxes of {_box(config)}.",
@@ -174,7 +174,7 @@ def _scores(name: str, config: LocalizationConfig, score: str, rows: list[Record
 
 
 def _what(config: LocalizationConfig, record: Record) -> str:
-    return f"star fields, {snr_name(record['snr_db'])}, {scaling_name(config, record['scaling'])}"
+    return f"{snr_name(record['snr_db'])}, {scaling_name(config, record['scaling'])}"
 
 
 def _box(config: LocalizationConfig) -> str:

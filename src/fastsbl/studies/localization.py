@@ -13,13 +13,11 @@ import numpy as np
 from fastsbl.imaging import locate_sources, psnr
 from fastsbl.studies import _screening_measures as measures
 from fastsbl.studies._fields import (
-    ZERO,
     FieldConfig,
     Fields,
     by_target,
     fit_units,
     make_small,
-    place_of,
     position_scores,
     unit_of,
 )
@@ -33,10 +31,9 @@ from fastsbl.studies.study import Record, Study, Table, Unit
 
 __all__ = ["LocalizationConfig", "LocalizationStudy"]
 
-_TIMED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # at 0.001 a fit without screening takes minutes
 PLANS = (
-    SolverPlan("working-set", RULES, ratios=_TIMED, pairs=1),
-    SolverPlan("cd", ("two_hyperplanes:paper", "auto"), targets=5, ratios=_TIMED, pairs=1, columns=2_000),
+    SolverPlan("working-set", RULES, pairs=1),
+    SolverPlan("cd", ("two_hyperplanes:paper", "auto"), targets=5, pairs=1, columns=1_000),
 )
 
 
@@ -51,7 +48,7 @@ class LocalizationConfig(FieldConfig):
     screened_db : tuple of float
         Noise levels at which rejections are counted and times taken.
     screened_ratios : tuple of float
-        Values of lambda / lambda_max for these; a 0 is replaced as above.
+        Values of lambda / lambda_max for these, above 0: at 0 nothing can be rejected.
     rejection : bool
         Whether to count what every rule rejects in every outer iteration.
     plans : tuple of SolverPlan
@@ -60,7 +57,7 @@ class LocalizationConfig(FieldConfig):
 
     box: float = 3.0
     screened_db: tuple[float, ...] = (10.0,)
-    screened_ratios: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    screened_ratios: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     rejection: bool = True
     plans: tuple[SolverPlan, ...] = PLANS
 
@@ -69,8 +66,8 @@ class LocalizationConfig(FieldConfig):
         super().__post_init__()
         if self.box <= 0:
             raise ValueError(f"box must be above 0, got {self.box}")
-        if any(not 0 <= ratio <= 1 for ratio in self.screened_ratios):
-            raise ValueError(f"screened_ratios must be numbers from 0 to 1, got {self.screened_ratios}")
+        if any(not 0 < ratio <= 1 for ratio in self.screened_ratios):
+            raise ValueError(f"screened_ratios must be numbers above 0 and at most 1, got {self.screened_ratios}")
 
 
 class LocalizationStudy(Study[LocalizationConfig, Fields]):
@@ -109,7 +106,7 @@ class LocalizationStudy(Study[LocalizationConfig, Fields]):
             where = {"snr_db": snr, "scaling": scaling}
             if config.rejection:
                 units += [
-                    Unit({"task": "rejection", **where, "target": target, "ratio": ratio}, 0.5 if ratio > ZERO else 5.0)
+                    Unit({"task": "rejection", **where, "target": target, "ratio": ratio}, 0.5)
                     for target in range(config.targets)
                     for ratio in config.screened_ratios
                 ]
@@ -143,16 +140,18 @@ class LocalizationStudy(Study[LocalizationConfig, Fields]):
             found = np.column_stack([record["x"], record["y"]])
             return [{**record, **position_scores(found, field.xy, config.box)}]
         matrix, y = context.matrix, field.image.ravel() / unit_of(field, key["scaling"])
-        ratio = place_of(key["ratio"])
+        ratio = key["ratio"]
+        label = config.label
         records: list[Record]
         if key["task"] == "rejection":
             records = measures.count_rejections(matrix, y, ratio, "unit", RULES)
         else:
             if key["columns"] is not None:
                 matrix = matrix[:, :: max(matrix.shape[1] // key["columns"], 1)]
+                label += f", of which {matrix.shape[1]} are used"
             options = (ratio, "unit", key["solver"], tuple(key["rules"].split(",")), key["pairs"])
             records = measures.time_fits(matrix, y, *options)
-        return [{"problem": config.label, **record} for record in records]
+        return [{"problem": label, **record} for record in records]
 
     def claims(self, store: Store) -> list[Claim]:
         """Hold the sentences on localisation against the results."""
