@@ -79,6 +79,33 @@ def test_bounds_hold_wherever_the_iteration_goes_next(kind):
         assert (reach * (1 + 1e-9) >= np.sqrt(products)).all()
 
 
+@pytest.mark.parametrize("lam", [1.0, 1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize("dtype", ["c16", "c8"])
+def test_weights_are_not_bounded_too_high_where_the_support_holds_near_copies(dtype, lam):
+    """The difference of squares in the bound loses digits there, more of them the smaller lam is."""
+    said = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((30, 80)) + 1j * rng.standard_normal((30, 80))
+        size = (3, 8, 20, 29)[seed % 4]
+        for j in range(1, size):
+            if rng.random() < 0.6:
+                X[:, j] = X[:, rng.integers(j)] + 10.0 ** -rng.uniform(1, 9) * X[:, j]
+        for j in range(size, size + 30):  # outside, but near the span of the support
+            X[:, j] = X[:, :size] @ rng.standard_normal(size) + 10.0 ** -rng.uniform(0, 9) * X[:, j]
+        phi = as_dictionary(X.astype(dtype))
+        X = phi.columns(np.arange(80)).astype("c16")
+        y = rng.standard_normal(30) + 0j
+        inner = BoundedBlocks(Start(phi, y, False).problem, y, (), 1e-10, 1000)
+        inner.begin(lam)
+        rows = np.ascontiguousarray(X[:, :size].T)
+        model = SupportModel(rows, rows.conj() @ rows.T, 10.0 ** rng.uniform(-2, 2, size), lam)
+        share = inner._lower_bounds(model) / model.weights(np.ascontiguousarray(X.T))
+        assert share.max() <= 1.0
+        said += share[size + 30 :].mean() > 0.9
+    assert said >= 8 or lam < 1e-4 or (lam < 1.0 and dtype == "c8")
+
+
 def test_growth_is_measured_by_what_became_wider():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((5, 12))

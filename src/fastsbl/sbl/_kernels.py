@@ -78,15 +78,15 @@ def still_open(index, upper, lower, norms, scale, room, widening, found):
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def bound_weights(
-    index, products, n_directions, rest, first, low_rank, across, across_norm, widest, lam, errors, slack, norms,
-    lower, start, stop,
+    index, products, n_directions, rest, first, low_rank, across, across_norm, widest, lam, errors, slack, system,
+    norms, lower, start, stop,
 ):  # fmt: skip
     """``lower_i <= u_i`` for the features ``index[start:stop]``, where that is higher than what is there.
 
     All there is to go by are the products with a few directions Q. With c = Q'phi and e the norm of what is left of
     phi: ``u^2 >= c'S_QQ^-1 c + (e - |across c|)^2 / widest``. The first term is ``|first c|^2``, or, if ``low_rank``,
-    ``(|c|^2 - |first c|^2) / lam``. ``errors`` bounds the rounding of c, per unit of norm; ``rest`` is an upper
-    bound on e.
+    ``(|c|^2 - |first c|^2) / lam``. ``errors`` bounds the rounding of c, per unit of norm, ``system`` that of ``first``
+    and ``across``, relative; ``rest`` is an upper bound on e.
     """
     block = 128
     c = np.empty((n_directions, block))
@@ -95,7 +95,7 @@ def bound_weights(
     beside = np.empty(block)
     row = np.empty(block)
     doubt = 4.0 * errors * (2.0 + errors) + 8.0 * slack
-    cancelled = 1e-15 * (n_directions + first.shape[0] + 8)
+    sure = max(1.0 - system, 0.0)
     for low in range(start, stop, block):
         count = min(block, stop - low)
         for i in range(count):
@@ -115,12 +115,12 @@ def bound_weights(
             e_high = rest[place]
             e_low = np.sqrt(max(e_high * e_high - norm * norm * doubt, 0.0))
             length = np.sqrt(beside[i])
-            slip = across_norm * errors * norm
+            slip = across_norm * (errors + system) * norm
             gap = max(e_low - length - slip, length - slip - e_high)
             gap = max(gap, 0.0)
-            square = shrunk[i]
+            square = shrunk[i] * sure
             if low_rank:
-                square = max(inside[i] * (1.0 - cancelled) - shrunk[i], 0.0) / lam
+                square = max(inside[i] * sure - shrunk[i], 0.0) / lam
             seen = max(np.sqrt(square) - errors * norm / np.sqrt(lam), 0.0)
             least = np.sqrt(seen * seen + gap * gap / widest)
             if not lower[place] > least:

@@ -254,10 +254,13 @@ class BoundedBlocks(ExactInner):
             x = model.solve(part)
             fitted = np.einsum("ij,ij->j", part.conj(), x).real
             out[low : low + _CHUNK] = fitted
-        # u^2 = (||phi||^2 - p^H (lam + B^H B)^-1 p) / lam cancels, so what rounding may have added is taken off
-        slack = 8.0 * self.problem.slack * squares
-        least = squares / (self.lam + float(np.trace(model.inner).real))
-        return np.asarray(np.sqrt(np.maximum((squares - out - slack) / self.lam, least)))
+        # u^2 = (||phi||^2 - p^H (lam + B^H B)^-1 p) / lam cancels, so what rounding may have added is taken off: with
+        # x the solution, |x| <= ||phi|| / (2 sqrt(lam)), that is 2 |x| |dp| + |dp|^2 / lam + |x|^2 |d(B^H B)|
+        growth = 1.0 + float(np.trace(model.inner).real) / self.lam
+        error, system = self.problem.slack, (64 + model.size) * float(np.finfo(np.float64).eps)
+        slack = 4.0 * error + error * np.sqrt(growth) + (error**2 + system) * growth
+        least = squares / (self.lam * growth) * (1.0 - 4.0 * error)
+        return np.asarray(np.sqrt(np.maximum((squares * (1.0 - slack) - out) / self.lam, least)))
 
     def _doubtful(self, look: _Look, residual: Array) -> BoolArray:
         """Features that the bounds do not clear, written so that NaN counts as one."""

@@ -335,6 +335,8 @@ class BoundedInner:
         k = seen.count
         inside = seen.basis @ model.scaled.T  # Q'B, k x s
         widest, across_norm = self.lam, 0.0
+        growth = 1.0 + float(np.trace(model.inner)) / self.lam  # bounds the condition of S
+        system = 1e-15 * (k + size + 8) * growth  # rounding of what is solved with S_QQ, relative
         low_rank = 2 * size < k
         first, across = np.zeros((0, k)), np.zeros((0, k))
         if size:
@@ -344,7 +346,7 @@ class BoundedInner:
             if back is None:
                 return
             widest += self.lam * max(float(np.linalg.eigvalsh(back @ gram @ back.T)[-1]), 0.0)
-            widest += 1e-12 * float(np.trace(gram)) + 1e-15 * float(np.trace(model.inner))
+            widest = widest * (1.0 + system) + 1e-12 * float(np.trace(gram)) + 1e-15 * float(np.trace(model.inner))
             long = back.T @ (back @ inside.T)  # z has the length of B_outside times this times c
             if size < k:
                 values, vectors = np.linalg.eigh(gram)
@@ -365,7 +367,7 @@ class BoundedInner:
         def task(start: int, stop: int) -> None:
             _kernels.bound_weights(
                 index, seen.products, k, seen.rest, first, low_rank, across, across_norm, widest, self.lam,
-                seen.error, seen.slack, self.problem.norms, self._lower, start, stop,
+                seen.error, seen.slack, system, self.problem.norms, self._lower, start, stop,
             )  # fmt: skip
 
         run_in_chunks(task, index.size, 4.0 * k * (first.shape[0] + across.shape[0] + 2) * index.size)
