@@ -149,8 +149,12 @@ def test_fits_extensions(image, tmp_path):
         read_image(path, hdu=1)
     bare = tmp_path / "b.fits"
     fits.HDUList([fits.PrimaryHDU(), table]).writeto(bare)
-    with pytest.raises(ImageFormatError, match=r"holds no two-dimensional image data \(extensions: PrimaryHDU"):
+    with pytest.raises(ImageFormatError, match=r"no two-dimensional.*\(extensions: PrimaryHDU without data, BinTableHDU\)"):
         read_image(bare)
+    row = tmp_path / "d.fits"
+    fits.PrimaryHDU(np.ones(5)).writeto(row)
+    with pytest.raises(ImageFormatError, match=r"extensions: PrimaryHDU 5\)"):
+        read_image(row)
     packed = tmp_path / "c.fits"
     fits.HDUList([fits.PrimaryHDU(), fits.CompImageHDU(np.arange(900, dtype=np.int32).reshape(30, 30))]).writeto(packed)
     assert read_image(packed).array[1, 2] == 32
@@ -227,6 +231,9 @@ def test_other_refusals(tmp_path, image):
     np.save(tmp_path / "e.npy", np.array([[{}]], dtype=object), allow_pickle=True)
     with pytest.raises(ImageFormatError, match=r"e\.npy could not be read"):
         read_image(tmp_path / "e.npy")
+    (tmp_path / "f.txt").write_text("")
+    with pytest.raises(ImageFormatError, match="must be a table of numbers; it is empty"):
+        read_image(tmp_path / "f.txt")
     with pytest.raises(ValueError, match="array must be a two-dimensional real image"):
         write_image(tmp_path / "x.npy", image[0])
     with pytest.raises(ValueError, match="path must end in"):

@@ -42,9 +42,18 @@ def optional_import(module: str, purpose: str, package: str | None = None) -> An
         raise ImportError(f'{purpose} needs {name}, which is not installed: pip install "fastsbl[apps]"') from error
 
 
+def check_numbers(name: str, value: Any) -> FloatArray:
+    """Return `value` as an array of floats, of any shape."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must hold real numbers; got {value!r}") from error
+
+
 def check_positive(name: str, value: float, *, allow_zero: bool = False) -> float:
     """Return `value` as a finite float above zero (or from zero)."""
-    number = float(value)
+    array = check_numbers(name, value)
+    number = float(array) if array.ndim == 0 else math.nan
     if not math.isfinite(number) or number < 0 or (number == 0 and not allow_zero):
         kind = "at least 0" if allow_zero else "above 0"
         raise ValueError(f"{name} must be a finite number {kind}; got {value!r}")
@@ -53,7 +62,7 @@ def check_positive(name: str, value: float, *, allow_zero: bool = False) -> floa
 
 def check_range(name: str, value: Sequence[float], *, low: float = 0.0) -> tuple[float, float]:
     """Return `value` as a pair (lower, upper) of finite floats with low < lower <= upper."""
-    pair = np.asarray(value, dtype=np.float64)
+    pair = check_numbers(name, value)
     if pair.shape != (2,) or not np.all(np.isfinite(pair)) or not low < pair[0] <= pair[1]:
         raise ValueError(f"{name} must be a pair (lower, upper) with {low} < lower <= upper; got {value!r}")
     return float(pair[0]), float(pair[1])
@@ -91,7 +100,7 @@ def check_fraction(name: str, value: float) -> float:
 
 def check_points(name: str, value: ArrayLike) -> FloatArray:
     """Return `value` as a finite float array of shape (n, 2); an empty list has n = 0."""
-    points = np.asarray(value, dtype=np.float64)
+    points = check_numbers(name, value)
     if points.size == 0:
         return np.empty((0, 2))
     if points.ndim != 2 or points.shape[1] != 2:
@@ -103,7 +112,7 @@ def check_points(name: str, value: ArrayLike) -> FloatArray:
 
 def check_finite(name: str, value: ArrayLike) -> FloatArray:
     """Return `value` as a float array without NaN and infinity."""
-    array = np.asarray(value, dtype=np.float64)
+    array = check_numbers(name, value)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite; got NaN or infinity")
     return array

@@ -111,9 +111,16 @@ def _choose(path: Path, hdus: Any, hdu: int | str | None) -> tuple[Any, Any]:
         if data is not None and data.ndim == 3 and cube is None:
             cube = (candidate, data)
     if cube is None:
-        kinds = ", ".join(type(one).__name__ for one in hdus)
+        kinds = ", ".join(_describe(one) for one in hdus)
         raise NoImageError(f"{path} holds no two-dimensional image data (extensions: {kinds})")
     return cube
+
+
+def _describe(hdu: Any) -> str:
+    """Kind of an extension, and the size of what it holds."""
+    if not getattr(hdu, "is_image", False):
+        return type(hdu).__name__
+    return f"{type(hdu).__name__} {'x'.join(map(str, hdu.shape)) or 'without data'}"
 
 
 def _pixels(hdu: Any) -> Any:

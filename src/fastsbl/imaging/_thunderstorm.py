@@ -90,7 +90,9 @@ def read(path: Path, pixel_size: float | None) -> dict[str, Any]:
         place = where[quantity]
         try:
             return np.array([float(row[place]) for row in rows], dtype=np.float64)
-        except (ValueError, IndexError) as error:
+        except IndexError as error:
+            raise ValueError(f"{path} is damaged: a row ends before column {place + 1}") from error
+        except ValueError as error:
             raise ValueError(f"{path} is damaged: column {place + 1} is not all numbers ({error})") from error
 
     uncertainty = column("uncertainty") / size

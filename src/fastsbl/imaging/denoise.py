@@ -20,7 +20,7 @@ from fastsbl.imaging._typing import BoolArray, FloatArray
 from fastsbl.imaging.background import noise_variance_of
 from fastsbl.imaging.catalog import SourceCatalog
 from fastsbl.imaging.localize import Background, _read_background, _read_image, _read_variance, locate_sources
-from fastsbl.imaging.psf import PSF
+from fastsbl.imaging.psf import PSF, check_psf
 
 __all__ = ["Denoised", "NotPointSourcesWarning", "denoise_details", "denoise_image"]
 
@@ -187,8 +187,7 @@ def denoise_details(
         raise ValueError(f'method must be "auto", "refined" or "mixture"; got {method!r}')
     data, valid = _read_image(image, mask)
     sigma_range = check_range("sigma_range", sigma_range)
-    if psf is not None and not isinstance(psf, PSF):
-        raise TypeError(f"psf must be None, a GaussianPSF, a PixelPSF or have their methods; got {type(psf).__name__}")
+    check_psf(psf)
     variance = _read_variance(noise_variance, data.shape)
     if variance is not None:
         valid &= np.isfinite(variance)

@@ -305,7 +305,9 @@ def _read_table(file: Path, skip_rows: int) -> FloatArray:
         warnings.simplefilter("error", UserWarning)  # numpy warns of empty files
         try:
             return np.loadtxt(lines, ndmin=2, skiprows=skip_rows, delimiter=delimiter)
-        except (ValueError, UserWarning) as error:
+        except UserWarning as warning:
+            raise ImageFormatError(f"{file} must be a table of numbers; it is empty") from warning
+        except ValueError as error:
             raise ImageFormatError(
                 f"{file} must be a table of numbers with equally long rows ({error}); skip_rows leaves out "
                 f"lines at the top"

@@ -9,12 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastsbl.imaging._catalogue import catalogue_of
-from fastsbl.imaging._checks import check_count, check_positive, check_range, optional_import
+from fastsbl.imaging._checks import (
+    check_count,
+    check_finite,
+    check_numbers,
+    check_positive,
+    check_range,
+    optional_import,
+)
 from fastsbl.imaging._typing import BoolArray, FloatArray
 from fastsbl.imaging.background import sky_level
 from fastsbl.imaging.catalog import SourceCatalog
 from fastsbl.imaging.detect import gain_threshold
-from fastsbl.imaging.psf import PSF
+from fastsbl.imaging.psf import PSF, check_psf
 from fastsbl.imaging.refine import Scene, SourceShape
 from fastsbl.imaging.search import Search
 from fastsbl.imaging.tiles import search_tiles
@@ -100,14 +107,12 @@ def locate_sources(
     """
     data, valid = _read_image(image, mask)
     low, high = check_range("sigma_range", sigma_range)
-    if psf is not None and not isinstance(psf, PSF):
-        raise TypeError(
-            f"psf must be None, a GaussianPSF, a PixelPSF or have their methods; got {type(psf).__name__} "
-            f"(wrap an array in PixelPSF(array, oversampling))"
-        )
+    check_psf(psf)
     false_alarms = check_positive("false_alarms", false_alarms)
     if tile is not None:
         tile = check_count("tile", tile, minimum=16)
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be a number of processes, or negative to count from all cores; got 0")
     most = data.size if max_sources is None else check_count("max_sources", max_sources, minimum=0)
     variance = _read_variance(noise_variance, data.shape)
     if gain is not None:
@@ -212,7 +217,7 @@ def _read_image(image: ArrayLike, mask: ArrayLike | None) -> tuple[FloatArray, B
 def _read_variance(noise_variance: float | ArrayLike | None, shape: tuple[int, ...]) -> FloatArray | None:
     if noise_variance is None:
         return None
-    variance = np.asarray(noise_variance, dtype=np.float64)
+    variance = check_numbers("noise_variance", noise_variance)
     if variance.shape not in ((), shape):
         raise ValueError(f"noise_variance must be a number or have the image's shape {shape}; got {variance.shape}")
     if not np.all(variance > 0):
@@ -235,10 +240,10 @@ def _read_background(background: Background, data: FloatArray, valid: BoolArray)
             f'background must be "constant", "map", a number, an array, a callable or None; got {background!r}'
         )
     value = background(np.ma.MaskedArray(data, ~valid)) if callable(background) else background
-    fixed = np.asarray(value, dtype=np.float64)
-    if fixed.shape not in ((), data.shape) or not np.all(np.isfinite(fixed)):
+    fixed = check_finite("background", value)
+    if fixed.shape not in ((), data.shape):
         raise ValueError(
-            f"background must be a finite number or an array of the image's shape {data.shape}; got shape {fixed.shape}"
+            f"background must be a number or an array of the image's shape {data.shape}; got shape {fixed.shape}"
         )
     return (float(fixed) if fixed.ndim == 0 else fixed), False
 

@@ -90,6 +90,19 @@ class PSF(Protocol):
         ...
 
 
+def check_psf(psf: object) -> None:
+    """Refuse what is neither None nor a point-spread function, with a word on how to make one of it."""
+    if psf is None or (isinstance(psf, PSF) and not isinstance(psf, type)):
+        return
+    got = psf.__name__ if isinstance(psf, type) else type(psf).__name__
+    hint = f"the class {got} itself" if isinstance(psf, type) else got
+    if isinstance(psf, float | int):
+        hint += f" (a Gaussian of that width is GaussianPSF({psf!r}))"
+    elif isinstance(psf, np.ndarray):
+        hint += " (wrap an array in PixelPSF(array, oversampling))"
+    raise TypeError(f"psf must be None, a GaussianPSF, a PixelPSF or have their methods; got {hint}")
+
+
 def stamp_origin(x: ArrayLike, y: ArrayLike, shape: Sequence[int]) -> tuple[IntArray, IntArray]:
     """First pixel (x0, y0) of a stamp of the given shape centred on each source.
 
