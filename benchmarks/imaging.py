@@ -341,7 +341,8 @@ def tables(lines, methods):
     cells = defaultdict(list)
     for line in lines:
         cells[line["method"], line["snr"]].append(line)
-    out = ["| PSNR in dB at SNR in dB | " + " | ".join(map(str, SNR)) + " |", "|---|" + "---:|" * len(SNR)]
+    ends = [" | ".join(map(str, SNR)) + " |", "|---|" + "---:|" * len(SNR)]
+    out = ["| PSNR in dB at SNR in dB | " + ends[0], ends[1]]
     for name in methods:
         if name not in ONLY_POSITIONS:
             values = [mean_psnr(best(cells[name, snr], mean_psnr)) for snr in SNR]
@@ -363,13 +364,13 @@ def tables(lines, methods):
                 row.append("")
         if any(row):
             out.append(f"| {name} | " + " | ".join(row) + " |")
-    out += ["", "| pulls of fastsbl | " + " | ".join(map(str, SNR)) + " |", "|---|" + "---:|" * len(SNR)]
+    out += ["", "| pulls of fastsbl, mean +- sd (number) | " + ends[0], ends[1]]
     for label, most in (("unblended in truth and by flag", 0), ("unblended by flag", 1), ("all", 2)):
         row = []
         for snr in SNR:
             some = [v for line in cells["fastsbl", snr] for v, kind in line["pulls"] if kind <= most]
             row.append(f"{np.mean(some):+.2f} +- {np.std(some):.2f} ({len(some)})" if some else "")
-        out.append(f"| {label}: mean +- sd (number) | " + " | ".join(row) + " |")
+        out.append(f"| {label} | " + " | ".join(row) + " |")
     return "\n".join(out)
 
 

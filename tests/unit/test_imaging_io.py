@@ -149,7 +149,7 @@ def test_fits_extensions(image, tmp_path):
         read_image(path, hdu=1)
     bare = tmp_path / "b.fits"
     fits.HDUList([fits.PrimaryHDU(), table]).writeto(bare)
-    with pytest.raises(ImageFormatError, match=r"no two-dimensional.*\(extensions: PrimaryHDU without data, BinTableHDU\)"):
+    with pytest.raises(ImageFormatError, match=r"extensions: PrimaryHDU without data, BinTableHDU\)"):
         read_image(bare)
     row = tmp_path / "d.fits"
     fits.PrimaryHDU(np.ones(5)).writeto(row)

@@ -350,7 +350,7 @@ def read_catalog(
             options = {"fill_values": [("nan", "nan")]} if kind == "csv" else {}
             table = table_class.read(file, format=astropy_name, **options)
     except (OSError, ValueError, TypeError, IndexError, KeyError) as error:
-        raise ValueError(f"{file} could not be read as a table of kind {kind} (truncated or damaged?): {error}") from error
+        raise ValueError(f"{file} could not be read as a table of kind {kind} (damaged?): {error}") from error
     missing = [name for name in COLUMNS if name not in table.colnames]
     if missing:
         raise ValueError(f"{file} is not a catalogue; missing columns: {', '.join(missing)}")

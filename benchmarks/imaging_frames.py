@@ -1,0 +1,353 @@
+"""Frames of real size: a crowded star field, microscopy frames, and a large frame on two cores.
+
+crowded: 4,000 stars on 200 x 200 pixels (`images/mock200_*`), measured PSF, noise of the light at 4.62 electrons per
+count. Completeness against true flux, purity against the flux found, matches within 1 pixel. IterativePSFPhotometry and
+sep get the frame without its background, which fastsbl fits itself, and the true noise; the setting with the best F1
+is shown. `truth` is our joint fit started from the true list, sources that do not pay for themselves dropped: what a
+search could find at best.
+
+microscopy: simulated frames of 32 x 32 pixels of 100 nm with about 42 emitters each (`images/smlm_md_*`), width known.
+Jaccard index and error at tolerances of 100 and 250 nm, frames per second on one core. `peaks` takes the local maxima
+of the smoothed frame and fits a Gaussian to 7 x 7 pixels around each, all at once; `OMP` takes atoms of a grid with 4
+places per pixel and axis until the residual reaches a level. Both know background and noise; the best level is shown.
+
+large: 2,000 sources on 512 x 512 pixels at 10 dB, with a known PSF and with widths U(1, 3) that are not known; seconds
+and peak memory (of all processes, added up) with two processes.
+
+Data are read from the folder that FASTSBL_DATA names.
+
+    python benchmarks/imaging_frames.py crowded --keep frames
+    python benchmarks/imaging_frames.py microscopy --frames 100
+    python benchmarks/imaging_frames.py large
+"""
+
+import argparse
+import gzip
+import os
+import resource
+import time
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from scipy.ndimage import gaussian_filter, maximum_filter
+
+from fastsbl.imaging import (
+    GaussianPSF,
+    PixelPSF,
+    SourceFlag,
+    completeness_purity,
+    grid_source_dictionary,
+    iter_frames,
+    locate_sources,
+    make_starfield,
+    match_sources,
+    render_sources,
+)
+
+EDGES = [200.0, 300.0, 500.0, 1000.0, 3000.0, 10_000.0, np.inf]
+GAIN, LEVEL = 4.62, 178.8
+WIDTH, NM = 1.08806, 100.0
+
+
+def images(name):
+    folder = os.environ.get("FASTSBL_DATA")
+    path = Path(folder or "") / "images" / name
+    if folder is None or not path.exists():
+        raise SystemExit(f"FASTSBL_DATA must name a folder with images/{name}")
+    return path
+
+
+def rows_of(catalog):
+    return np.column_stack([np.asarray(catalog.table[name]) for name in ("x_fit", "y_fit", "flux_fit")])
+
+
+# --- crowded -----------------------------------------------------------------------------------------------------
+
+
+class Field:
+    """The crowded frame, its PSF and its truth."""
+
+    def __init__(self):
+        self.image = np.loadtxt(images("mock200_cts.txt.gz"))
+        self.true = np.loadtxt(images("mock200_tru.txt.gz"))
+        self.samples = np.loadtxt(images("mock200_psf.txt.gz"), skiprows=1)
+        self.psf = PixelPSF(self.samples, 5, center=(60, 60), normalize=False)
+        model = render_sources(self.image.shape, *self.true.T, psf=self.psf) + LEVEL
+        self.error = np.sqrt(model / GAIN)
+
+
+def ours(field, keep=None):
+    catalog = locate_sources(field.image, field.psf, gain=GAIN)
+    if keep is not None:
+        names = ("x_fit", "y_fit", "x_err", "y_err", "flags")
+        np.save(keep / "pulls.npy", np.column_stack([np.asarray(catalog.table[name]) for name in names]))
+    return {"": rows_of(catalog)}
+
+
+def from_truth(field, keep=None):
+    from fastsbl.imaging.detect import gain_threshold
+    from fastsbl.imaging.refine import Scene, SourceShape
+    from fastsbl.imaging.search import Search
+
+    shape = SourceShape.of(field.psf, (1.0, 1.0))
+    scene = Scene(field.image, field.error**-2.0, shape)
+    scene.set_level(LEVEL)
+    scene.append(np.column_stack([field.true, np.full(len(field.true), shape.sigma_range[0])]))
+    search = Search(
+        scene,
+        threshold=gain_threshold(shape, field.image.size, 0.01),
+        learn_noise=False,
+        with_level=False,
+        max_sources=len(field.true),
+    )
+    search.refresh()
+    search.polish(sweeps=3)
+    search.run()
+    return {"": scene.par[:, :3]}
+
+
+def photometry(field, keep=None):
+    from photutils.detection import DAOStarFinder
+    from photutils.psf import ImagePSF, IterativePSFPhotometry, SourceGrouper
+
+    model = ImagePSF(field.samples, oversampling=5, origin=(60, 60))
+    out = {}
+    for times in (3.0, 5.0):
+        finder = DAOStarFinder(times * np.median(field.error), 2.6)
+        grouper = SourceGrouper(2.0)
+        run = IterativePSFPhotometry(model, (5, 5), finder, grouper=grouper, aperture_radius=2.5, sub_shape=(25, 25))
+        found = run(field.image - LEVEL, error=field.error)
+        rows = np.column_stack([np.asarray(found[name], float) for name in ("x_fit", "y_fit", "flux_fit")])
+        out[f"{times:g} sd"] = rows[np.isfinite(rows).all(axis=1) & (rows[:, 2] > 0)]
+    return out
+
+
+def extractor(field, keep=None):
+    import sep
+
+    sep.set_extract_pixstack(1_000_000)
+    kernel = field.psf.stamp(3, 3, (7, 7))
+    out = {}
+    for times in (1.0, 1.5, 2.5, 4.0):
+        for contrast in (0.005, 1e-4, 0.0):
+            found = sep.extract(
+                field.image - LEVEL, times, err=field.error, filter_kernel=kernel, minarea=3, deblend_cont=contrast
+            )
+            out[f"{times:g} sd, deblend {contrast:g}"] = np.column_stack([found["x"], found["y"], found["flux"]])
+    return out
+
+
+CROWDED = {"fastsbl": ours, "truth": from_truth, "IterativePSFPhotometry": photometry, "sep": extractor}
+
+
+def answers_of(name, field, keep):
+    """Positions and fluxes for each setting of a method, and seconds for one; from the folder if they are there."""
+    file = keep / f"crowded-{name}.npz" if keep else None
+    if file is not None and file.exists():
+        found = dict(np.load(file))
+    else:
+        clock = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = CROWDED[name](field, keep)
+        found["seconds"] = (time.perf_counter() - clock) / len(found)
+        if file is not None:
+            np.savez(file, **found)
+    return found, float(found.pop("seconds"))
+
+
+def crowded(asked):
+    field = Field()
+    print("| method | setting | s | found | completeness | purity | F1 | error px |\n|---|---|" + "---:|" * 6)
+    curves = []
+    for name in asked.only or CROWDED:
+        found, seconds = answers_of(name, field, asked.keep)
+        matches = {setting: match_sources(rows[:, :2], field.true[:, :2], 1.0) for setting, rows in found.items()}
+        setting = max(matches, key=lambda one: matches[one].f1)
+        match = matches[setting]
+        curve = completeness_purity(match, field.true[:, 2], found[setting][:, 2], EDGES)
+        shares = zip(curve.completeness, curve.purity, strict=True)
+        curves.append(f"| {name} | " + " | ".join(f"{share:.2f} / {pure:.2f}" for share, pure in shares) + " |")
+        print(
+            f"| {name} | {setting} | {seconds:.0f} | {match.n_found} | {match.recall:.3f} | {match.precision:.3f} "
+            f"| {match.f1:.3f} | {match.rmse:.3f} |",
+            flush=True,
+        )
+        if name == "fastsbl" and asked.keep:
+            print_pulls(np.load(asked.keep / "pulls.npy"), match, field)
+    ranges = " | ".join(f"{low:g} to {high:g}" for low, high in pairwise(EDGES))
+    print(f"\n| completeness / purity at flux | {ranges} |\n|---|" + "---:|" * (len(EDGES) - 1))
+    print("\n".join(curves))
+
+
+def print_pulls(table, match, field):
+    i, j = match.pairs.T
+    pull = np.concatenate([(table[i, k] - field.true[j, k]) / table[i, 2 + k] for k in (0, 1)])
+    alone = np.tile((table[i, 4].astype(int) & int(SourceFlag.BLENDED)) == 0, 2) & np.isfinite(pull)
+    print(f"<!-- pulls without blend flag: {pull[alone].mean():+.2f} +- {pull[alone].std():.2f} ({alone.sum()}) -->")
+
+
+# --- microscopy --------------------------------------------------------------------------------------------------
+
+
+class Camera:
+    """What the finders that must be told are told: background, and noise that is the light less an offset."""
+
+    background, offset = 1000.0, 200.0
+
+    def error(self, light):
+        return np.sqrt(np.maximum(light - self.offset, 1.0))
+
+
+def peaks(frame, psf, camera):
+    """Local maxima, smoothed more and less, and a Gaussian fitted to each; all those above a few levels."""
+    padded = np.pad(frame, 3, mode="edge")
+    out = {}
+    for smoothing in (0.5, 0.8, WIDTH):
+        smooth = gaussian_filter(frame - camera.background, smoothing)
+        y, x = np.nonzero((smooth == maximum_filter(smooth, 3)) & (smooth > 0))
+        windows = np.stack([padded[a : a + 7, b : b + 7] for a, b in zip(y, x, strict=True)])
+        shift = fit_windows(windows, psf, 2 * np.pi * (WIDTH**2 + smoothing**2) * smooth[y, x], camera.background)
+        noise = camera.error(camera.background) / (2 * np.sqrt(np.pi) * smoothing)
+        for times in (3.0, 5.0, 8.0):
+            kept = smooth[y, x] > times * noise
+            out[f"smoothed {smoothing:.1f}, {times:g} sd"] = (np.column_stack([x, y]) + shift)[kept]
+    return out
+
+
+def fit_windows(windows, psf, flux, background):
+    """Gauss-Newton steps for x, y, flux and background of all windows at once; how far each source moves."""
+    shift, level = np.zeros((flux.size, 2)), np.full(flux.size, background)
+    for _ in range(8):
+        stamp = psf.stamp_and_gradient(3 + shift[:, 0], 3 + shift[:, 1], (7, 7))
+        scale = flux[:, None, None]
+        rest = windows - scale * stamp.value - level[:, None, None]
+        parts = [scale * stamp.d_x, scale * stamp.d_y, stamp.value, np.ones_like(stamp.value)]
+        jacobian = np.stack(parts, axis=1).reshape(flux.size, 4, -1)
+        normal = jacobian @ jacobian.transpose(0, 2, 1) + 1e-6 * np.eye(4)
+        step = np.linalg.solve(normal, jacobian @ rest.reshape(flux.size, -1, 1))[..., 0]
+        shift = np.clip(shift + np.clip(step[:, :2], -0.5, 0.5), -2, 2)
+        flux, level = np.maximum(flux + step[:, 2], 1.0), level + step[:, 3]
+    return shift
+
+
+class Pursuit:
+    """Orthogonal matching pursuit on a grid of four places per pixel and axis."""
+
+    def __init__(self, psf):
+        self.sources = grid_source_dictionary((32, 32), psf=psf, step=0.25)
+        matrix = self.sources.matrix
+        self.matrix = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+    def __call__(self, frame, psf, camera):
+        y = (frame - camera.background).ravel()
+        variance = camera.error(frame.ravel()) ** 2
+        levels = {"1.5": 1.5, "1.2": 1.2, "1": 1.0}
+        out, chosen, residual = {}, [], y
+        for name, level in levels.items():
+            while np.mean(residual**2 / variance) > level and len(chosen) < 200:
+                chosen.append(int(np.argmax(self.matrix.T @ residual)))
+                columns = self.matrix[:, chosen]
+                residual = y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0]
+            out[f"residual {name} x noise"] = np.column_stack([self.sources.x, self.sources.y])[chosen]
+        return out
+
+
+def microscopy(asked):
+    with gzip.open(images("smlm_md_truth.csv.gz"), "rt") as file:
+        table = np.loadtxt(file, delimiter=",", skiprows=1, usecols=(1, 3, 4))  # frame, x and y in nm
+    every = max(1, 500 // asked.frames)
+    chosen = {
+        number: frame.array
+        for number, frame in enumerate(iter_frames(images("smlm_md_frames.tif.gz")))
+        if number % every == 0
+    }
+    psf, camera = GaussianPSF(WIDTH), Camera()
+    truth = {number: table[table[:, 0] == number + 1, 1:] / NM - 0.5 for number in chosen}
+    methods = {
+        "fastsbl": lambda frame, psf, camera: {"": locate_sources(frame, psf).xy},
+        "fastsbl, gain known": lambda frame, psf, camera: {"": locate_sources(frame - camera.offset, psf, gain=1.0).xy},
+        "peaks": peaks,
+        "OMP": Pursuit(psf),
+    }
+    emitters = np.mean([len(xy) for xy in truth.values()])
+    print(f"<!-- {len(chosen)} frames, {emitters:.1f} emitters each -->")
+    print("| method | setting | found | Jaccard, error at 100 nm | Jaccard, error at 250 nm | frames per second |")
+    print("|---|---|" + "---:|" * 4)
+    for name in asked.only or methods:
+        found, seconds = {}, 0.0
+        methods[name](next(iter(chosen.values())), psf, camera)  # compile
+        for number, frame in chosen.items():
+            clock = time.perf_counter()
+            answer = methods[name](frame, psf, camera)
+            seconds += time.perf_counter() - clock
+            for setting, xy in answer.items():
+                found.setdefault(setting, {})[number] = xy
+        best = max(((*summary(found[setting], truth), setting) for setting in found), key=lambda line: line[0])
+        near, near_error, far, far_error, count, setting = best
+        print(
+            f"| {name} | {setting} | {count:.1f} | {near:.3f}, {near_error:.1f} nm | {far:.3f}, {far_error:.1f} nm "
+            f"| {len(chosen) / seconds:.1f} |",
+            flush=True,
+        )
+
+
+def summary(found, truth):
+    """Jaccard index and error at both tolerances over all frames, and the mean number found."""
+    out = []
+    for tolerance in (100.0, 250.0):
+        pairs, total, squared = 0, 0, 0.0
+        for number, xy in found.items():
+            match = match_sources(xy, truth[number], tolerance / NM)
+            pairs += match.n_matched
+            total += match.n_found + match.n_true - match.n_matched
+            squared += float(np.sum(match.distances**2))
+        out += [pairs / total, NM * (squared / max(1, pairs)) ** 0.5]
+    return (*out, float(np.mean([len(xy) for xy in found.values()])))
+
+
+# --- large -------------------------------------------------------------------------------------------------------
+
+
+def large(asked):
+    from joblib.externals.loky import get_reusable_executor
+
+    cases = {"known PSF": GaussianPSF(1.5), "unknown widths": None}
+    print("| 512 x 512, 2,000 sources | s | memory GB | found | F1 | error px | pulls |")
+    print("|---|" + "---:|" * 6)
+    for name in asked.only or cases:
+        field = make_starfield((512, 512), 2000, psf=cases[name], snr_db=10.0, rng=3)
+        locate_sources(field.image[:40, :200], cases[name], n_jobs=asked.jobs, tile=96)  # compile, start the workers
+        clock = time.perf_counter()
+        catalog = locate_sources(field.image, cases[name], n_jobs=asked.jobs)
+        seconds = time.perf_counter() - clock
+        get_reusable_executor().shutdown(wait=True)
+        own, one = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        match = match_sources(catalog.xy, field.xy, 1.5)
+        i, j = match.pairs.T
+        alone = (np.asarray(catalog.table["flags"][i]) & int(SourceFlag.BLENDED)) == 0
+        pull = (catalog.xy[i, 0] - field.x[j])[alone] / np.asarray(catalog.table["x_err"][i])[alone]
+        print(
+            f"| {name} | {seconds:.1f} | {(own + asked.jobs * one) / 1e6:.2f} | {len(catalog)} | {match.f1:.3f} "
+            f"| {match.rmse:.3f} | {np.nanmean(pull):+.2f} +- {np.nanstd(pull):.2f} |",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("crowded", "microscopy", "large"))
+    parser.add_argument("--only", nargs="+", help="some of the methods or cases")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="crowded: folder of answers to go on with")
+    parser.add_argument("--frames", type=int, default=100, help="microscopy: frames, of 500 (100)")
+    parser.add_argument("--jobs", type=int, default=2, help="large: processes (2)")
+    asked = parser.parse_args()
+    if asked.keep is not None:
+        asked.keep.mkdir(parents=True, exist_ok=True)
+    {"crowded": crowded, "microscopy": microscopy, "large": large}[asked.part](asked)
+
+
+if __name__ == "__main__":
+    main()
