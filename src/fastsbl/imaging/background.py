@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+from scipy.interpolate import BSpline
 from scipy.ndimage import convolve1d
 
+from fastsbl.imaging._checks import optional_import
 from fastsbl.imaging._typing import BoolArray, FloatArray
 
-__all__ = ["noise_variance_of", "sky_level"]
+__all__ = ["noise_variance_of", "sky_level", "smooth_background"]
 
 _MAD = 1.4826022185056018  # standard deviation of a normal variable with a median absolute deviation of 1
+_BOX = 16  # pixels of the boxes whose levels make up a smooth background
+_KNOTS = 64  # pixels between the knots of its spline
+_STIFF = 0.1  # weight of its bending beside one box
 _KERNELS = (np.array([1.0, -4.0, 6.0, -4.0, 1.0]), np.array([1.0, -2.0, 1.0]), np.array([1.0, -1.0]))
 
 
@@ -93,3 +100,75 @@ def sky_level(image: FloatArray, valid: BoolArray) -> float:
             break
         values = kept
     return float(np.median(values))
+
+
+def smooth_background(image: FloatArray, valid: BoolArray) -> FloatArray:
+    """Estimate a background that changes over many pixels, under the sources.
+
+    Photutils' `SExtractorBackground` gives the level of each box of 16 x 16 pixels; a cubic spline with knots every 64
+    pixels goes through the levels, without the boxes that sources have lifted.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width)
+        The image.
+    valid : ndarray of bool
+        Pixels that count.
+
+    Returns
+    -------
+    ndarray of shape (height, width)
+        The background.
+
+    Examples
+    --------
+    >>> ramp = np.linspace(0.0, 30.0, 128) * np.ones((128, 1))
+    >>> image = ramp + np.random.default_rng(0).normal(size=ramp.shape)
+    >>> bool(abs(smooth_background(image, np.ones(ramp.shape, bool)) - ramp).max() < 1.0)
+    True
+    """
+    module = optional_import("photutils.background", 'background="map"')
+    box = [max(1, min(_BOX, size // 4)) for size in image.shape]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of boxes without any pixel that counts
+        levels = module.Background2D(
+            image,
+            box,
+            mask=~valid,
+            filter_size=1,
+            exclude_percentile=80.0,
+            bkg_estimator=module.SExtractorBackground(),
+        ).background_mesh
+    centres = [(np.arange(count) + 0.5) * side - 0.5 for count, side in zip(levels.shape, box, strict=True)]
+    down, across = (_splines(place, size) for place, size in zip(centres, image.shape, strict=True))
+    tall, wide = down.shape[1], across.shape[1]
+    stiff = _STIFF * np.vstack(
+        [
+            np.kron(np.diff(np.eye(tall), 2, axis=0), np.eye(wide)),
+            np.kron(np.eye(tall), np.diff(np.eye(wide), 2, axis=0)),
+        ]
+    )
+    seen = valid.astype(np.float64)
+    for axis, (size, side) in enumerate(zip(image.shape, box, strict=True)):
+        seen = np.add.reduceat(seen, np.arange(0, size, side), axis=axis)
+    levels = np.where(seen >= 0.2 * box[0] * box[1], levels, np.nan)  # photutils fills those without pixels
+    rows, values = np.kron(down, across), np.asarray(levels, dtype=np.float64).ravel()
+    kept = np.isfinite(values)
+    for _ in range(10):
+        target = np.concatenate([values[kept], np.zeros(stiff.shape[0])])
+        heights = np.linalg.lstsq(np.vstack([rows[kept], stiff]), target, rcond=None)[0]
+        rest = values - rows @ heights
+        spread = _MAD * float(np.median(np.abs(rest[kept])))
+        again = np.isfinite(rest) & (rest <= 2.5 * spread) & (rest >= -4.0 * spread)
+        if spread == 0.0 or not again.any() or np.array_equal(again, kept):
+            break
+        kept = again
+    down, across = (_splines(np.arange(size, dtype=np.float64), size) for size in image.shape)
+    return np.asarray(down @ heights.reshape(tall, wide) @ across.T)
+
+
+def _splines(place: FloatArray, size: int) -> FloatArray:
+    """Values of the cubic B-splines over a side of so many pixels, one row per place."""
+    edges = np.linspace(-0.5, size - 0.5, max(1, round(size / _KNOTS)) + 1)
+    knots = np.concatenate([np.repeat(edges[0], 3), edges, np.repeat(edges[-1], 3)])
+    return np.asarray(BSpline.design_matrix(np.minimum(place, edges[-1] - 1e-9), knots, 3).toarray())

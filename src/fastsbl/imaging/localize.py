@@ -15,10 +15,9 @@ from fastsbl.imaging._checks import (
     check_numbers,
     check_positive,
     check_range,
-    optional_import,
 )
 from fastsbl.imaging._typing import BoolArray, FloatArray
-from fastsbl.imaging.background import sky_level
+from fastsbl.imaging.background import sky_level, smooth_background
 from fastsbl.imaging.catalog import SourceCatalog
 from fastsbl.imaging.detect import gain_threshold
 from fastsbl.imaging.psf import PSF, check_psf
@@ -64,9 +63,10 @@ def locate_sources(
     noise_variance : float or array of shape (height, width), optional
         Variance of the noise, for all pixels or each one. None: learned, the same for all pixels.
     background : {"constant", "map"}, number, array, callable or None, default "constant"
-        "constant" is fitted jointly with the sources. "map" is a smooth background by photutils (`Background2D`), for
-        frames of many hundred pixels; a callable (such as an estimator of photutils) gets the masked image and
-        returns a number or an array. Numbers and arrays are subtracted as they are. None: there is none.
+        "constant" is fitted jointly with the sources. "map" is a smooth background (levels of boxes by photutils, and a
+        spline through them) and a constant fitted on top of it, for frames whose sky changes over some hundred pixels;
+        a callable (such as an estimator of photutils) gets the masked image and returns a number or an array. Numbers
+        and arrays are subtracted as they are. None: there is none.
     mask : array of bool, optional
         True for pixels to leave out.
     sigma_range : (float, float), default (0.8, 4)
@@ -235,7 +235,7 @@ def _read_background(background: Background, data: FloatArray, valid: BoolArray)
         if background == "constant":
             return 0.0, True
         if background == "map":
-            return _background_map(data, valid), False
+            return smooth_background(data, valid), True
         raise ValueError(
             f'background must be "constant", "map", a number, an array, a callable or None; got {background!r}'
         )
@@ -246,12 +246,3 @@ def _read_background(background: Background, data: FloatArray, valid: BoolArray)
             f"background must be a number or an array of the image's shape {data.shape}; got shape {fixed.shape}"
         )
     return (float(fixed) if fixed.ndim == 0 else fixed), False
-
-
-def _background_map(data: FloatArray, valid: BoolArray) -> FloatArray:
-    module = optional_import("photutils.background", 'background="map"')
-    box = tuple(min(size, 64) for size in data.shape)
-    found = module.Background2D(
-        data, box, mask=~valid, filter_size=3, exclude_percentile=80.0, bkg_estimator=module.SExtractorBackground()
-    )
-    return np.asarray(found.background, dtype=np.float64)
