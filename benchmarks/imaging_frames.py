@@ -1,4 +1,4 @@
-"""Frames of real size: a crowded star field, microscopy frames, and a large frame on two cores.
+"""Frames of real size: a crowded star field, microscopy frames, a large frame on two cores, and photographs.
 
 crowded: 4,000 stars on 200 x 200 pixels (`images/mock200_*`), measured PSF, noise of the light at 4.62 electrons per
 count. Completeness against true flux, purity against the flux found, matches within 1 pixel. IterativePSFPhotometry and
@@ -14,11 +14,16 @@ places per pixel and axis until the residual reaches a level. Both know backgrou
 large: 2,000 sources on 512 x 512 pixels at 10 dB, with a known PSF and with widths U(1, 3) that are not known; seconds
 and peak memory (of all processes, added up) with two processes.
 
-Data are read from the folder that FASTSBL_DATA names.
+photographs: what `denoise_image` does to images that are not made of point sources. The images that come with
+scikit-image, their middle 128 x 128 pixels, with noise of standard deviation 5, 10 and 20 (of 255) added: change in
+PSNR with the noise variance estimated and known.
+
+Data are read from the folder that FASTSBL_DATA names; photographs need none.
 
     python benchmarks/imaging_frames.py crowded --keep frames
     python benchmarks/imaging_frames.py microscopy --frames 100
     python benchmarks/imaging_frames.py large
+    python benchmarks/imaging_frames.py photographs --only camera coins
 """
 
 import argparse
@@ -35,14 +40,17 @@ from scipy.ndimage import gaussian_filter, maximum_filter
 
 from fastsbl.imaging import (
     GaussianPSF,
+    NotPointSourcesWarning,
     PixelPSF,
     SourceFlag,
     completeness_purity,
+    denoise_details,
     grid_source_dictionary,
     iter_frames,
     locate_sources,
     make_starfield,
     match_sources,
+    psnr,
     render_sources,
 )
 
@@ -336,9 +344,52 @@ def large(asked):
         )
 
 
+# --- photographs -------------------------------------------------------------------------------------------------
+
+PHOTOGRAPHS = ("camera", "coins", "moon", "page", "text", "brick", "grass", "gravel", "cell", "clock", "checkerboard")
+
+
+def middle(image, side=128):
+    top, left = ((size - side) // 2 for size in image.shape)
+    return image[max(0, top) : max(0, top) + side, max(0, left) : max(0, left) + side]
+
+
+def photographs(asked):
+    from skimage import data
+
+    print("| image | noise sd | change in dB, noise estimated | known | share of the model | s |")
+    print("|---|" + "---:|" * 5)
+    worst = {}
+    for name in asked.only or PHOTOGRAPHS:
+        try:
+            clean = middle(getattr(data, name)().astype(float))
+        except (ImportError, OSError, ValueError) as error:
+            print(f"<!-- {name} does not come with scikit-image here: {type(error).__name__} -->")
+            continue
+        for sd in (5.0, 10.0, 20.0):
+            noisy = clean + np.random.default_rng(0).normal(0.0, sd, clean.shape)
+            changes, clock = [], time.perf_counter()
+            for variance in (None, sd**2):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", NotPointSourcesWarning)
+                    answer = denoise_details(noisy, noise_variance=variance)
+                changes.append(psnr(clean, answer.image) - psnr(clean, noisy))
+                worst[variance is None] = min(worst.get(variance is None, np.inf), changes[-1])
+            seconds = (time.perf_counter() - clock) / 2
+            print(
+                f"| {name} | {sd:g} | {changes[0]:+.2f} | {changes[1]:+.2f} | {answer.share.mean():.2f} "
+                f"| {seconds:.1f} |",
+                flush=True,
+            )
+    print(f"| worst | | {worst[True]:+.2f} | {worst[False]:+.2f} | | |")
+
+
+PARTS = {"crowded": crowded, "microscopy": microscopy, "large": large, "photographs": photographs}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("crowded", "microscopy", "large"))
+    parser.add_argument("part", choices=tuple(PARTS))
     parser.add_argument("--only", nargs="+", help="some of the methods or cases")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="crowded: folder of answers to go on with")
     parser.add_argument("--frames", type=int, default=100, help="microscopy: frames, of 500 (100)")
@@ -346,7 +397,7 @@ def main():
     asked = parser.parse_args()
     if asked.keep is not None:
         asked.keep.mkdir(parents=True, exist_ok=True)
-    {"crowded": crowded, "microscopy": microscopy, "large": large}[asked.part](asked)
+    PARTS[asked.part](asked)
 
 
 if __name__ == "__main__":
