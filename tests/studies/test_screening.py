@@ -226,6 +226,10 @@ def test_a_changed_solution_is_found(tmp_path):
     times = [_time(0.1, 0.5), _time(0.1, 0.5, data="nytimes", difference=1e-2)]
     with _store(tmp_path, times) as store:
         assert _verdict(store, "optimal solution") == ("holds for MNIST, unit norm only", 0.01)
+    with _store(tmp_path / "tiny", [_time(0.1, 0.5, difference=1e-12, largest_coef=1e-11)]) as store:
+        assert _verdict(store, "optimal solution")[0] == "holds"
+    with _store(tmp_path / "support", [_time(0.1, 0.5, same_support=False)]) as store:
+        assert _verdict(store, "optimal solution")[0] == "does not hold"
 
 
 def _rejection(ratio, share, iteration=1, **more):
