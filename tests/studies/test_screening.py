@@ -1,6 +1,8 @@
 """The screening study: what a unit measures, against plain formulas; claims on made-up results; its problems."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -313,3 +315,20 @@ def store_line(lines, column):
     import csv
 
     return next(row[column] for row in csv.DictReader(lines) if row[column])
+
+
+def test_what_the_page_on_studies_says_works(tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "studies.md"
+    if not page.is_file():
+        pytest.skip("the documentation is not here")
+    text = page.read_text(encoding="utf-8")
+    (toml,) = re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    config = parse_config(ScreeningConfig, toml)
+    assert config.targets == 5
+    assert config.plans == (SolverPlan("cd", ("two_hyperplanes:paper", "auto"), pairs=3),)
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(code, names)
+    assert 0 < names["records"][0]["t_ratio"] < 10
+    assert (tmp_path / "my-study" / "claims.md").is_file()
