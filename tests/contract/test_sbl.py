@@ -134,6 +134,13 @@ def test_bounds_and_rules_change_nothing(design, ratio):
             assert ours["support"] == theirs["support"], label
 
 
+def test_a_union_leaves_out_tests_that_read_more_than_they_spare():
+    X, y = make_problem(2)
+    lam = 0.3 * np.abs(X.T @ y).max()
+    passes = {rule: fit_sbl(X, y, lam, screening=rule).passes for rule in ("holder", "auto", "two_hyperplanes")}
+    assert passes["auto"] == passes["holder"] < passes["two_hyperplanes"]
+
+
 @pytest.mark.parametrize("solver", ["cd", "cvxpy"])
 def test_other_inner_solvers(solver):
     if solver == "cvxpy":

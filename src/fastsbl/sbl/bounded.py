@@ -84,7 +84,8 @@ class BoundedInner:
         self.problem = problem
         self.y = y
         self.lam = np.nan
-        self.rules = rules
+        # in a union, tests of the target alone would read the dictionary twice to spare the one read that certifies
+        self.rules = tuple(rule for rule in rules if rule.dynamic) or rules
         self.phi = problem.dictionary
         self.ws = WorkingSet(self.phi, y)
         self._room = self._room_for_products()

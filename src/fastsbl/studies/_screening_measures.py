@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastsbl._base.types import FloatArray
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl.dictionary import as_dictionary
 from fastsbl.lasso import solve_weighted_lasso
 from fastsbl.sbl import SBLResult, fit_sbl, loss
 from fastsbl.sbl.evidence import largest_variance
 from fastsbl.sbl.model import SupportModel, weights_of_all
 from fastsbl.screening.problem import DualProblem
-from fastsbl.screening.rules import find_rules
+from fastsbl.screening.rules import Rule, find_rules
 from fastsbl.studies.study import Record
 
 __all__ = ["TIMINGS", "count_rejections", "time_fits", "warm_up"]
@@ -48,11 +48,13 @@ def count_rejections(matrix: Any, y: FloatArray, ratio: float, init: str, rules:
         problem = DualProblem(phi, y, np.where(norms > 0, limits, np.inf), norms=norms, correlations=products)
         point = problem.point(coef)
         record: Record = {"iteration": iteration}
+        tested: dict[Rule, BoolArray] = {}
         for name in rules:
-            mask = np.zeros(norms.size, dtype=np.bool_)
-            for rule in find_rules(name):
-                mask |= rule.test(problem, point if rule.dynamic and coef.any() else None).rejected
-            record[f"rejected {name}"] = float(mask.mean())
+            parts = find_rules(name)
+            for rule in parts:
+                if rule not in tested:
+                    tested[rule] = rule.test(problem, point if rule.dynamic and coef.any() else None).rejected
+            record[f"rejected {name}"] = float(np.logical_or.reduce([tested[rule] for rule in parts]).mean())
         solution = solve_weighted_lasso(phi, y, lam, weights, coef_init=coef, tol=_INNER_TOL, screening=None)
         coef = solution.coef
         gamma = np.divide(np.abs(coef), weights, out=np.zeros(coef.size), where=weights > 0)

@@ -65,6 +65,7 @@ class _Answer(NamedTuple):
     error: str | None
     process: int
     memory: int
+    processor_seconds: float
 
 
 _context: dict[str, Any] = {}
@@ -90,7 +91,7 @@ def _work(study: Study[Any, Any], config_toml: str, position: int, unit: Unit) -
             error += f" (in {where.name}, {Path(where.filename).name} line {where.lineno})"
     seconds = time.perf_counter() - start
     messages = list(dict.fromkeys(f"{entry.category.__name__}: {entry.message}" for entry in caught))
-    return _Answer(position, records, seconds, messages, error, os.getpid(), peak_memory())
+    return _Answer(position, records, seconds, messages, error, os.getpid(), peak_memory(), time.process_time())
 
 
 _watched: set[int] = set()
@@ -180,13 +181,14 @@ def run_study(
         if todo:
             seed = getattr(config, "seed", None)
             run = store.begin_run(describe_environment(n_jobs=n_jobs, command=command, seed=seed))
-            memory: dict[int, int] = {}
+            used: dict[int, tuple[int, float]] = {}
+            idle = time.process_time()
             if progress is not None:
                 progress.begin(sum(u.cost for u in units), sum(u.cost for u in units if u.id in before))
             try:
                 for answer in _answers(study, config_toml, todo, n_jobs):
                     unit = units[answer.position]
-                    memory[answer.process] = answer.memory
+                    used[answer.process] = (answer.memory, answer.processor_seconds)
                     if answer.error is None:
                         store.add(
                             answer.position,
@@ -203,8 +205,10 @@ def run_study(
                     if progress is not None:
                         progress.advance(unit, answer.seconds, answer.error)
             finally:
-                memory[os.getpid()] = peak_memory()
-                store.note(run, {"peak memory of all processes": f"{sum(memory.values()) / 2**30:.2f} GiB"})
+                used[os.getpid()] = (peak_memory(), time.process_time())
+                memory, seconds = (sum(values) for values in zip(*used.values(), strict=True))
+                note = {"peak memory of all processes": f"{memory / 2**30:.2f} GiB"}
+                store.note(run, {**note, "processor seconds of all processes": f"{seconds - idle:.0f}"})
                 if progress is not None:
                     progress.end()
         write_summary(study, store)
