@@ -687,6 +687,16 @@ def test_duplicate_entries_are_summed_in_a_copy(caplog):
     assert X.nnz == 3, "the caller's matrix stays as it was"
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("empty", [[0, 1], [7], [2, 5, 6, 7], list(range(8))], ids=str)
+def test_norms_of_sparse_columns_beside_empty_ones(empty, dtype):
+    X = (np.random.default_rng(0).standard_normal((5, 8)) * (1 + (0.5j if dtype[0] == "c" else 0))).astype(dtype)
+    X[:, empty] = 0
+    X[1, 6] = 0
+    for form in (sparse.csc_array, sparse.csr_array):
+        np.testing.assert_allclose(as_dictionary(form(X)).column_norms(), np.linalg.norm(X, axis=0), rtol=1e-6)
+
+
 def test_empty_sparse_matrix():
     phi = as_dictionary(sparse.csc_array((3, 4)))
     np.testing.assert_array_equal(phi.column_norms(), np.zeros(4))

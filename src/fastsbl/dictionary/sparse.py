@@ -73,14 +73,8 @@ class SparseDictionary(Dictionary):
             assert both is not None
             return both[0]
         squares = np.abs(self._matrix.data.astype(np.complex128)) ** 2
-        sums = np.concatenate([[0.0], np.cumsum(squares)])
-        empty = self._indptr[1:] == self._indptr[:-1]
-        out = (
-            np.add.reduceat(squares, np.minimum(self._indptr[:-1], max(squares.size - 1, 0)))
-            if squares.size
-            else sums[:0]
-        )
-        return np.where(empty, 0.0, out) if squares.size else np.zeros(self.n_features)
+        owner = np.repeat(np.arange(self.n_features), np.diff(self._indptr))
+        return np.asarray(np.bincount(owner, squares, minlength=self.n_features))
 
     def _squared_norms_and_correlations(self, vector: Array) -> tuple[FloatArray, Array] | None:
         if not self._compiled or vector.ndim != 1 or vector.dtype.kind == "c":
