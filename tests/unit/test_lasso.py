@@ -588,6 +588,35 @@ def test_columns_of_very_different_lengths():
     np.testing.assert_allclose(solution.coef * norms, scaled.coef, atol=1e-7)
 
 
+def draw_nearly_dependent(kind, rng):
+    """Columns whose Gram matrices are singular to double precision."""
+    rows, columns = 40, 30
+    if kind == "powers":
+        return np.vander(np.linspace(0, 1, rows), columns, increasing=True)
+    if kind == "Hilbert":
+        return 1 / (np.arange(rows)[:, None] + np.arange(columns) + 1.0)
+    if kind == "kernel":
+        return np.exp(-50 * (np.arange(rows)[:, None] / rows - np.arange(60) / 60) ** 2)
+    if kind == "low rank":
+        return rng.standard_normal((rows, 5)) @ rng.standard_normal((5, 90)) + 1e-8 * rng.standard_normal((rows, 90))
+    X = rng.standard_normal((rows, 90))
+    X[:, 45:] = X[:, :45] + 10.0 ** -rng.uniform(3, 9, 45) * X[:, 45:]
+    return X
+
+
+@pytest.mark.parametrize("kind", ["powers", "Hilbert", "kernel", "low rank", "near copies"])
+def test_nearly_dependent_columns_and_small_penalties(kind):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = draw_nearly_dependent(kind, rng)
+        y = X[:, :5] @ rng.standard_normal(5)
+        y += 1e-3 * np.linalg.norm(y) * rng.standard_normal(y.size)
+        lam = 10.0 ** -rng.uniform(1, 6) * lambda_max(X, y)
+        solution = solve_weighted_lasso(X, y, lam, tol=1e-9)
+        assert solution.converged
+        assert judge(X, y, np.full(X.shape[1], lam), solution.coef)[1] <= 1.01e-9 * 0.5 * (y @ y)
+
+
 def test_the_counterexample_to_the_radius_without_two():
     """Codes that use sqrt(gap) for sqrt(2 gap) discard an active column of this problem."""
     X, y = np.diag([1.0, 0.181]), np.array([0.312, 0.95])
