@@ -160,9 +160,9 @@ def clean(demo: Demo) -> Chapter:
 def regression(demo: Demo) -> Chapter:
     """Fit a sparse regression with the noise learned."""
     from fastsbl.dictionary import as_dictionary
-    from fastsbl.report import Note, Section
+    from fastsbl.report import Note, Picture, PosteriorDisplay, Section, drawing
+    from fastsbl.report.theme import new_figure
     from fastsbl.sbl import fit_sbl
-    from fastsbl.studies.figures import ScatterFigure, Series
     from fastsbl.studies.study import Table
 
     problem = demo.problem
@@ -171,14 +171,16 @@ def regression(demo: Demo) -> Chapter:
     posterior = result.posterior()
     found = np.intersect1d(posterior.support, problem.support).size
     mean, std, true = posterior.mean, posterior.std, problem.coef[posterior.support]
-    place = np.arange(posterior.support.size, dtype=float)
-    figure = ScatterFigure(
-        name="coefficients", title="Found coefficient less true coefficient, with two standard deviations",
-        alt=f"{found} of {problem.support.size} true features found; the errors of their coefficients.",
-        x_label="feature in the model, by its number", y_label="error of the coefficient",
-        series=(Series("", place, mean - true, mean - true - 2 * std, mean - true + 2 * std),),
-        guides=((0.0, "truth"),),
-    )  # fmt: skip
+    with drawing():
+        page = new_figure(5.8, 3.2)
+        ax = page.subplots()
+        PosteriorDisplay(posterior.support, mean - true, std).plot(ax)
+        ax.set_xlabel("coefficient less true coefficient")
+    figure = Picture(
+        page,
+        f"{found} of {problem.support.size} true features found; the errors of their coefficients, with intervals.",
+        "Zero is the truth. About 19 of 20 such bars should reach it.",
+    )
     table = Table(
         "regression", "The features in the model", ("feature", "mean", "std", "truth"),
         tuple(zip(posterior.support.tolist(), mean.tolist(), std.tolist(), true.tolist(), strict=True)),
