@@ -35,6 +35,7 @@ def test_version_and_help(fastsbl):
     assert page.code == 0
     for name in _app.COMMANDS:
         assert f"\n  {name} " in page.out
+    assert "..." not in page.out.partition("Commands:")[2]  # no sentence is cut short
     assert fastsbl().code == 2
 
 

@@ -175,6 +175,7 @@ def subcommand(
         ):
             call = option(call)
         epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)]) if examples else None
-        return click.command(name, epilog=epilog, context_settings=settings)(call)
+        first = " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())  # whole: click would cut it short
+        return click.command(name, short_help=first, epilog=epilog, context_settings=settings)(call)
 
     return decorate
