@@ -35,8 +35,7 @@ def photograph(browser: webdriver.Chrome, page: Path, target: Path, *, width: in
     root = "document.documentElement"
     browser.execute_script(f"if ({root}.dataset.theme) {root}.dataset.theme = {root}.dataset.mode = '{theme}'")
     wide, high = browser.execute_script(f"return [{root}.scrollWidth, {root}.scrollHeight]")
-    if wide > width:
-        print(f"{target.name}: the page is {wide} wide, and the screen {width}")
+    assert wide <= width, f"{target.name}: the page is {wide} wide, and the screen {width}"
     clip = {"x": 0, "y": 0, "width": width, "height": min(high, HIGHEST), "scale": 1}
     shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
     picture = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
