@@ -35,7 +35,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "figures/*.py", "screenshots/*.py", "auto_examples/**/*.ipynb", "auto_examples/*.py"]
+exclude_patterns = ["_build", "_templates", "**/*.ipynb", "**/*.py"]
 default_role = "py:obj"  # single backquotes in docstrings name Python objects
 
 myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
