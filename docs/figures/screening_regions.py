@@ -133,7 +133,7 @@ def draw_dual(optimum: np.ndarray, ink: Ink) -> Figure:
     draw_points(axes, optimum, ink)
     axes.plot(*zip(optimum, Y, strict=True), color=ink.target, lw=1.4, ls=":", zorder=4)
     box = {"boxstyle": "round,pad=0.3", "facecolor": ink.paper, "edgecolor": "none"}
-    words = {"fontsize": 11, "bbox": box, "zorder": 6}
+    words = {"fontsize": 12.5, "bbox": box, "zorder": 6}
     axes.text(Y[0] + 0.09, Y[1], "target", color=ink.target, va="center", **words)
     axes.text(optimum[0] + 0.14, optimum[1] - 0.04, "answer: the feasible\npoint nearest to it", color=ink.text,
               va="top", **words)  # fmt: skip
