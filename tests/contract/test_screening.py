@@ -1,5 +1,6 @@
 """One battery over every registered screening rule, every kind of dictionary and both precisions."""
 
+import dataclasses
 import importlib
 import sys
 from pathlib import Path
@@ -429,6 +430,23 @@ def test_bad_coefficients_are_named(coef, options, text):
     for name in ("gap_sphere", "gap_dome", "holder"):
         with pytest.raises(ValueError, match=text):
             PUBLIC[name](X, y, 0.5, coef=coef, **options)
+
+
+def test_a_dual_point_that_is_not_feasible_is_refused():
+    """Products that belong to other data scale the dual point beyond a limit, and the planes show it."""
+    X, y, _ = make(0, np.float64)
+    norms = np.linalg.norm(X, axis=0)
+    lam = 0.3 * np.abs(X.T @ y).max()
+    for test in (screening.dome_test, screening.two_hyperplane_test):
+        with pytest.raises(ValueError, match="the dual point must be feasible, but its ball misses a half-space"):
+            test(as_dictionary(X, norms=0.5 * norms), y, lam)
+    problem = DualProblem(as_dictionary(X), y, np.full(norms.size, lam))
+    point = problem.point(reference.solve(X, y, problem.limits).coef)
+    wrong = dataclasses.replace(point, correlations=0.5 * point.correlations)
+    for name in ("gap_dome", "holder"):
+        find_rules(name)[0].test(problem, point)
+        with pytest.raises(ValueError, match="check that weights, lam and coef belong to this problem"):
+            find_rules(name)[0].test(problem, wrong)
 
 
 def test_a_ball_must_be_known():
