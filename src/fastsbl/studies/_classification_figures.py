@@ -179,7 +179,7 @@ def _bar(name: str, rows: list[Record], images: dict[tuple[str, int], Array]) ->
 
 
 def _walk(name: str, rows: list[Record], images: dict[tuple[str, int], Array]) -> ImageGrid:
-    rows = sorted(rows, key=lambda row: row["ratio"])
+    rows = sorted(rows, key=lambda row: -row["ratio"])  # a slider begins at its last position
     truth = rows[0]["truth"]
     panels = []
     for row in rows:
