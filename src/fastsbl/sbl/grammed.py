@@ -55,7 +55,7 @@ class GramInner(BoundedInner):
             if violators.size == 0:
                 return ws.residual()
             depth = (sizes[violators] - limits[violators]) / self.problem.norms[violators]
-            chosen = np.sort(violators[widest(depth, max(64, ws.support().size // 2))])
+            chosen = np.sort(violators[widest(depth, max(32, ws.support().size // 4))])
             ws.add(chosen, limits[chosen])
 
     def _look_again(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> FloatArray:
