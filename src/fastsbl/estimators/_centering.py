@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ class Design:
     ----------
     base : Dictionary of shape (N, n)
         X, as `as_dictionary` makes it.
-    X : array or CSC matrix of shape (N, n)
+    X : array, CSR or CSC matrix of shape (N, n)
         The same numbers, as validated.
     y : array of shape (N,) or (N, L)
         Target, float64.
@@ -205,19 +206,29 @@ def _dense_moments(X: Array, weights: FloatArray, total: float, centre: bool) ->
 
 
 def _sparse_moments(X: Any, weights: FloatArray, total: float, centre: bool) -> tuple[FloatArray, FloatArray]:
+    """Sums over the stored values, some at a time; what is not stored counts through the weight it has."""
     n_features = X.shape[1]
     means, squares = np.zeros(n_features), np.zeros(n_features)
-    step = max(1, int(_TILE**2 * n_features // max(X.nnz, 1)))
-    for low in range(0, n_features, step):
-        high = min(low + step, n_features)
-        ends = X.indptr[low : high + 1]
-        data = X.data[ends[0] : ends[-1]].astype(np.float64)
-        shares = weights[X.indices[ends[0] : ends[-1]]]
-        column = np.repeat(np.arange(high - low), np.diff(ends))
-        if centre:
-            means[low:high] = np.bincount(column, shares * data, high - low) / total
-            stored = np.bincount(column, shares, high - low)
-            squares[low:high] = means[low:high] ** 2 * np.maximum(total - stored, 0.0)
-            data -= means[low:high][column]
-        squares[low:high] += np.bincount(column, shares * data**2, high - low)
+    stored = np.zeros(n_features)
+    if centre:
+        for columns, shares, data in _stored_values(X, weights):
+            means += np.bincount(columns, shares * data, n_features)
+            stored += np.bincount(columns, shares, n_features)
+        means /= total
+        squares = means**2 * np.maximum(total - stored, 0.0)
+    for columns, shares, data in _stored_values(X, weights):
+        squares += np.bincount(columns, shares * (data - means[columns]) ** 2, n_features)
     return means, squares
+
+
+def _stored_values(X: Any, weights: FloatArray) -> Iterator[tuple[IndexArray, FloatArray, FloatArray]]:
+    """Column, weight of the row and value of the stored values of a CSR or CSC matrix, some at a time."""
+    step = max(_TILE**2 // 8, X.shape[1])
+    for low in range(0, X.nnz, step):
+        high = min(low + step, X.nnz)
+        first, last = np.searchsorted(X.indptr, [low, high - 1], side="right") - 1
+        lines = np.arange(first, last + 1)
+        counts = np.diff(np.clip(X.indptr[first : last + 2], low, high))
+        major, minor = np.repeat(lines, counts), X.indices[low:high]
+        rows, columns = (major, minor) if X.format == "csr" else (minor, major)
+        yield columns, weights[rows], X.data[low:high].astype(np.float64)

@@ -23,7 +23,7 @@ from fastsbl._base.parallel import one_thread_each
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import Dictionary, as_dictionary
 from fastsbl.estimators._centering import Design
-from fastsbl.estimators._fitting import Fit, check_sample_weight, linear_prediction, warn_not_converged
+from fastsbl.estimators._fitting import Fit, check_sample_weight, warn_not_converged
 from fastsbl.estimators._progress import progress
 from fastsbl.estimators.regressor import BaseSBLRegressor, SBLRegressor
 from fastsbl.sbl import sbl_lambda_max, sbl_path
@@ -32,6 +32,8 @@ from fastsbl.sbl.outer import Settings
 __all__ = ["SBLRegressorCV"]
 
 _N_RATIOS = 25
+_AT_ONCE = 6  # ratios of the default grid that all folds fit before the next are asked for
+_PATIENCE = 6  # of them without a better mean score, and the default grid ends
 
 
 class SBLRegressorCV(BaseSBLRegressor):
@@ -41,14 +43,15 @@ class SBLRegressorCV(BaseSBLRegressor):
     `fastsbl.sbl.sbl_lambda_max` of the whole (centred) data, so the choice does not depend on the units of y or of
     the columns; the noise variances are the same in every fold. Folds are weightings of one X, which is not copied.
 
-    The chosen value is the one that predicts best, which need not be the variance of the noise: for intervals that
-    cover what they should, prefer `SBLRegressor` with ``noise_variance="learn"``.
+    The chosen value is the one that predicts best, which need not be the variance of the noise. Predictive standard
+    deviations are therefore calibrated: the held-out errors say by which factor the model's variances are too large
+    or too small (``calibration_``).
 
     Parameters
     ----------
     ratios : array of float, optional
         Noise variances relative to `sbl_lambda_max`; by default 25 on a logarithmic grid from 1 (the empty model) to
-        0.01 over the number of samples.
+        0.01 over the number of samples, which ends early where at least 6 in a row have brought no better score.
     cv : int, splitter or iterable of (train, test)
         As everywhere in scikit-learn.
     one_standard_error : bool
@@ -69,7 +72,10 @@ class SBLRegressorCV(BaseSBLRegressor):
     ratio_ : float
         The chosen ratio.
     ratios_ : array of shape (n_ratios,)
-        The grid, from the largest down.
+        The grid, from the largest down, as far as it was needed.
+    calibration_ : float
+        Mean of the squared errors of held-out rows over their predicted variances, at the chosen ratio: ``predict``
+        with ``return_std=True`` multiplies variances by it. (``noise_variance_`` and ``sigma_`` are the model's own.)
     noise_variances_ : array of shape (n_ratios,)
         The noise variances they stand for.
     cv_results_ : dict of arrays
@@ -173,30 +179,40 @@ class SBLRegressorCV(BaseSBLRegressor):
             splitting = process_routing(self, "fit", sample_weight=sample_weight, **params).splitter.split
         folds = list(check_cv(self.cv).split(X, y, **splitting))
         scorer = None if self.scoring is None else check_scoring(SBLRegressor(), self.scoring)
-        scores = np.empty((grid.size, len(folds)))
+        part = _AT_ONCE if self.ratios is None else grid.size
+        parts = [grid[low : low + part] for low in range(0, grid.size, part)]
         crowded = effective_n_jobs(self.n_jobs) > 1
+        scores, misfits = np.empty((0, len(folds))), np.empty((0, len(folds)))
         with (
-            progress(self.verbose, type(self).__name__, len(folds) + 1) as advance,
+            progress(self.verbose, type(self).__name__, len(parts) * len(folds) + 1) as advance,
             one_thread_each() if crowded else nullcontext(),
         ):
-            tasks = (
-                delayed(_score_fold)(
-                    base, X, y, weights, train, test, grid, self.fit_intercept, scorer, isinstance(self.scoring, str),
-                    options,
-                )
-                for train, test in folds
-            )  # fmt: skip
             parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-            for k, of_fold in enumerate(parallel(tasks)):
-                scores[:, k] = of_fold
-                if advance is not None:
-                    advance(f"fold {k + 1} of {len(folds)}, best score {of_fold.max():.4g}")
+            for variances in parts:
+                tasks = (
+                    delayed(_score_fold)(
+                        base, X, y, weights, train, test, variances, self.fit_intercept, scorer,
+                        isinstance(self.scoring, str), options,
+                    )
+                    for train, test in folds
+                )  # fmt: skip
+                found = []
+                for k, of_fold in enumerate(parallel(tasks)):
+                    found.append(of_fold)
+                    if advance is not None:
+                        advance(f"fold {k + 1} of {len(folds)}, best score {of_fold[0].max():.4g}")
+                scores = np.vstack([scores, np.column_stack([of_fold[0] for of_fold in found])])
+                misfits = np.vstack([misfits, np.column_stack([of_fold[1] for of_fold in found])])
+                if scores.shape[0] - 1 - int(np.argmax(scores.mean(axis=1))) >= _PATIENCE:
+                    break
+            grid, self.ratios_ = grid[: scores.shape[0]], self.ratios_[: scores.shape[0]]
             fits = _path(design, grid, options)
             best = _choose(scores, one_standard_error=self.one_standard_error)
             if advance is not None:
                 advance(f"chose ratio {self.ratios_[best]:.3g}")
         self.ratio_ = float(self.ratios_[best])
         self.noise_variances_ = grid
+        self.calibration_ = self._calibration = float(misfits[best].mean()) or 1.0
         self._keep([fits[best]], design, separate=False)
         self.coefs_path_ = np.stack([fit.coef.T for fit in fits])
         self.cv_results_ = _table(self.ratios_, grid, scores, fits)
@@ -241,25 +257,30 @@ def _path(design: Design, grid: FloatArray, options: dict[str, Any]) -> list[Fit
 def _score_fold(
     base: Dictionary, X: Any, y: FloatArray, weights: FloatArray | None, train: Any, test: Any, grid: FloatArray,
     fit_intercept: bool, scorer: Any, scorer_takes_weights: bool, options: dict[str, Any],
-) -> FloatArray:  # fmt: skip
-    """Scores of one fold, one per noise variance; rows outside ``train`` are there with weight zero."""
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """Scores of one fold, one per noise variance, and mean squares of its errors over their predicted variances.
+
+    Rows outside ``train`` are there with weight zero.
+    """
     every = np.arange(y.shape[0])
     counts = np.bincount(every[train], minlength=y.shape[0]).astype(np.float64)
     design = Design(base, X, y, counts if weights is None else counts * weights, fit_intercept=fit_intercept)
     X_test, y_test = X[test], y[test]
     weights_test = None if weights is None else weights[test]
-    scores = np.empty(grid.size)
+    scores, misfits = np.empty(grid.size), np.empty(grid.size)
     for k, fit in enumerate(_path(design, grid, options)):
-        if scorer is None:
-            error = y_test - linear_prediction(X_test, fit.coef) - (design.target_mean - design.means @ fit.coef)
-            scores[k] = -np.average(np.average(error**2, axis=0, weights=weights_test))
-            continue
         model = SBLRegressor(fit_intercept=fit_intercept)
         model.n_features_in_ = X.shape[1]
         model._keep([fit], design, separate=False)
+        mean, std = model._predict(X_test)
+        squares = (y_test - mean) ** 2
+        misfits[k] = np.average(np.average(squares / std**2, axis=0, weights=weights_test))
+        if scorer is None:
+            scores[k] = -np.average(np.average(squares, axis=0, weights=weights_test))
+            continue
         extra = {"sample_weight": weights_test} if scorer_takes_weights and weights is not None else {}
         scores[k] = scorer(model, X_test, y_test, **extra)
-    return scores
+    return scores, misfits
 
 
 def _choose(scores: FloatArray, *, one_standard_error: bool) -> int:

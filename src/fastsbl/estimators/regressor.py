@@ -30,6 +30,8 @@ __all__ = ["BaseSBLRegressor", "SBLRegressor"]
 class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predictions of a fitted sparse Bayesian model, and what it keeps."""
 
+    _calibration = 1.0  # factor of all predictive variances
+
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict, with the standard deviation of new observations if asked for.
 
@@ -50,9 +52,13 @@ class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=False)
+        if return_std:
+            return self._predict(X)
+        return np.asarray(linear_prediction(X, np.asarray(self.coef_).T) + self.intercept_)
+
+    def _predict(self, X: Any) -> tuple[Array, Array]:
+        """Predictive mean and standard deviation of rows that have been checked."""
         mean: Array = linear_prediction(X, np.asarray(self.coef_).T) + self.intercept_
-        if not return_std:
-            return mean
         if not self._separate:
             std = self._std(X, self.support_, self.sigma_, self.noise_variance_)
             return mean, std if mean.ndim == 1 else np.repeat(std[:, None], mean.shape[1], axis=1)
@@ -62,7 +68,7 @@ class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
     def _std(self, X: Any, support: IndexArray, sigma: FloatArray, noise: float) -> FloatArray:
         rows = as_dense(X[:, support]) - self._means[support]
         spread = np.einsum("ij,ij->i", rows @ sigma, rows)
-        return np.asarray(np.sqrt(noise * (1.0 + self._intercept_share) + spread))
+        return np.asarray(np.sqrt(self._calibration * (noise * (1.0 + self._intercept_share) + spread)))
 
     def __sklearn_tags__(self) -> Any:
         """Add what these estimators can do to scikit-learn's tags."""
@@ -72,7 +78,7 @@ class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         X, y = validate_data(
-            self, X, y, accept_sparse="csc", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
+            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
             ensure_min_samples=2,
         )  # fmt: skip
         return X, np.asarray(y, dtype=np.float64)

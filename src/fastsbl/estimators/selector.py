@@ -103,7 +103,7 @@ class SBLSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         X, y = validate_data(
-            self, X, y, accept_sparse="csc", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
+            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
             ensure_min_samples=2,
         )  # fmt: skip
         least = check_whole_number(self.min_features, "min_features", least=0)

@@ -117,7 +117,7 @@ class WeightedLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         alpha = check_positive_number(self.alpha, "alpha")
         check_flag(self.fit_intercept, "fit_intercept")
         X, y = validate_data(
-            self, X, y, accept_sparse="csc", dtype=[np.float64, np.float32], y_numeric=True,
+            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
             ensure_min_samples=2 if self.fit_intercept else 1,
         )  # fmt: skip
         y = np.asarray(y, dtype=np.float64)

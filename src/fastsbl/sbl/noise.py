@@ -29,6 +29,7 @@ _PATIENCE = 2  # supports in a row that are out of the running
 _HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
 _MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed
 _LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
+_ROUGH = 1e-2  # how far the fits that propose supports are run: the refit does the rest
 _LEAST = 1e-154  # the noise of a target that is zero: its inverse still has a square
 
 
@@ -197,17 +198,19 @@ class _Race:
 
 
 def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
-    """Fit along falling noise variances, refit each support with its noise, and return the best."""
+    """Fit along falling noise variances, each from the last, refit each support with its noise; return the best."""
     phi, norms = start.problem.dictionary, start.column_norms
     power = float(np.vdot(y, y).real)
     n_values = start.n_effective * (1 if y.ndim == 1 else y.shape[1])
     inner: Inner = make_inner(start, y, settings)
-    rough = settings.with_accuracy(max(settings.tol, 1e-3), min(settings.max_iter, 60))
+    rough = settings.with_accuracy(max(settings.tol, _ROUGH), min(settings.max_iter, 60))
+    gamma: FloatArray | None = None
     race = _Race(start, y, settings)
     history: list[dict[str, Any]] = []
     lam, step, behind, followed = start.lambda_max, _STEP, 0, 0
     for _ in range(_MOST_STEPS if power > 0 and lam > 0 else 0):
-        found = run(start, y, lam, rough, inner=inner, quiet=True)
+        found = run(start, y, lam, rough, inner=inner, quiet=True, gamma=gamma)
+        gamma = found.gamma
         history += [{**record, "lam": lam} for record in found.history]
         if found.support.size > _LARGEST_SHARE * start.n_effective and race.best is not None:
             break
