@@ -53,6 +53,11 @@ class CenteredDictionary(Dictionary):
         """Rounding unit of the products, which cancel where a mean is large beside its column's spread."""
         return self._base.eps * self._amplified
 
+    @property
+    def column_size(self) -> float:
+        """Mean count of stored values in a column."""
+        return self._base.column_size
+
     def _correlate(self, R: Array) -> Array:
         R = self._weighted(R)
         return self._centred(self._base.correlate(R), R, slice(None))
@@ -62,7 +67,7 @@ class CenteredDictionary(Dictionary):
         return self._centred(self._base.correlate(R, index), R, index)
 
     def _columns(self, index: IndexArray) -> Array:
-        rows = np.array(self._base.columns(index).T)
+        rows = np.require(self._base.columns(index).T, requirements="W")
         if self._means is not None:
             rows -= self._means[index, None]
         if self._roots is not None:

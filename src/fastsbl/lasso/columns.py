@@ -15,6 +15,7 @@ __all__ = ["HeldColumns", "hold_columns"]
 
 _LONG = 4096  # samples; longer columns in memory are read where they lie instead of being copied
 _TILE = 2**17  # numbers of such columns that are worked on at a time
+_COPIED = 2**18  # numbers that are copied at a time
 
 
 class HeldColumns(Protocol):
@@ -59,7 +60,10 @@ class _CopiedColumns:
             rows = np.empty((max(size, 2 * self._rows.shape[0]), self._rows.shape[1]))
             rows[: self._size] = self._rows[: self._size]
             self._rows = rows
-        self._rows[self._size : size] = self._dictionary.columns(index).T
+        step = max(1, _COPIED // self._dictionary.n_samples)
+        for low in range(0, index.size, step):  # some at a time: the dictionary's own copy is of them only
+            part = index[low : low + step]
+            self._rows[self._size + low : self._size + low + part.size] = self._dictionary.columns(part).T
         self._size = size
 
     def gram_block(self, start: int, stop: int) -> FloatArray:

@@ -57,11 +57,14 @@ class BoundedInner:
     worth = 4.0
     """Directions of the model with a variance above this many noise variances are read along with a residual."""
 
-    least_directions, most_directions = 16, 128
+    least_directions, most_directions = 8, 128
     """Directions whose products are kept: as many as memory allows, see `_room_for_products`."""
 
     products_share, products_bytes = 0.25, 2**28
     """Memory that products may take, as a share of the dictionary's and in bytes (if that is enough for the least)."""
+
+    columns_share, columns_bytes = 0.05, 2**21
+    """Memory for columns that are looked at together, as a share of the dictionary's, and at least so many bytes."""
 
     spare = (2.0, 1.05)
     """Room that carried bounds must leave, in last steps and as a factor, or they are computed anew."""
@@ -89,6 +92,9 @@ class BoundedInner:
         self.phi = problem.dictionary
         self.ws = WorkingSet(self.phi, y)
         self._room = self._room_for_products()
+        data_bytes = self.phi.column_size * self.phi.n_features * self.phi.dtype.itemsize
+        room = max(self.columns_share * data_bytes, self.columns_bytes) / (8 * self.phi.n_samples)
+        self._at_once = int(np.clip(room, 16, 4096))  # columns to take out of the dictionary at a time
         self.correlations = Correlations(
             self.phi, y, problem.correlations, problem.norms, problem.slack, most_directions=self._room
         )
@@ -247,8 +253,8 @@ class BoundedInner:
         doubtful[self.ws.index[active]] = False
         index = np.flatnonzero(doubtful)
         worst = 0.0
-        for low in range(0, index.size, 4096):
-            rows = np.ascontiguousarray(self.phi.columns(index[low : low + 4096]).T)
+        for low in range(0, index.size, self._at_once):
+            rows = np.ascontiguousarray(self.phi.columns(index[low : low + self._at_once]).T)
             worst = max(worst, float(np.max(self._size(rows @ residual) / (self.lam * model.weights(rows)))))
         return worst
 
@@ -404,8 +410,8 @@ class BoundedInner:
             doubtful = self._doubtful(ws.position)
             self._crowded = doubtful.size > self.full_pass_share * phi.n_features
         joined = False
-        for low in range(0, doubtful.size, 4096):
-            part = doubtful[low : low + 4096]
+        for low in range(0, doubtful.size, self._at_once):
+            part = doubtful[low : low + self._at_once]
             rows = np.ascontiguousarray(phi.columns(part).T)
             values = self._size(rows @ residual)
             self._upper[part] = values
@@ -494,7 +500,7 @@ class BoundedInner:
         drifts, widenings = self.rooms[:, 0] * step, self.rooms[:, 1]
         counts = np.empty(drifts.size, dtype=np.intp)
         _kernels.count_over(self._upper, self._lower, self.problem.norms, self.lam, drifts, widenings, outside, counts)
-        affordable = np.flatnonzero(counts <= self.rooms[:, 2] * self.phi.n_features)
+        affordable = np.flatnonzero(counts <= np.minimum(self.rooms[:, 2] * self.phi.n_features, self._at_once))
         if affordable.size == 0:
             return None
         return float(drifts[affordable[0]]), float(widenings[affordable[0]])

@@ -112,7 +112,10 @@ class SupportModel:
         if products is None:
             products = self.rows.conj() @ rows.T
         x = self.solve(self.root[:, None] * products)
-        return (rows - x.T @ self.scaled) / np.sqrt(self.lam), x
+        left = x.T @ self.scaled
+        np.subtract(rows, left, out=left)
+        left /= np.sqrt(self.lam)
+        return left, x
 
     def weights(self, rows: Array, products: Array | None = None) -> FloatArray:
         """``u = sqrt(phi^H S^-1 phi)`` of vectors given as rows, in the ridge-residual form."""

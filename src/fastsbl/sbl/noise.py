@@ -25,7 +25,6 @@ __all__ = ["learn_noise", "refit"]
 _STEP = 10.0**-0.2
 _LEAP = 10.0**-1.0  # past the best support of the path, where only a denser truth could still turn up
 _MOST_STEPS = 50
-_PATIENCE = 2  # supports in a row that are out of the running
 _HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
 _MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed
 _LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
@@ -207,7 +206,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
     gamma: FloatArray | None = None
     race = _Race(start, y, settings)
     history: list[dict[str, Any]] = []
-    lam, step, behind, followed = start.lambda_max, _STEP, 0, 0
+    lam, step = start.lambda_max, _STEP
     for _ in range(_MOST_STEPS if power > 0 and lam > 0 else 0):
         found = run(start, y, lam, rough, inner=inner, quiet=True, gamma=gamma)
         gamma = found.gamma
@@ -217,12 +216,9 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         tried = race.enter(found)
         best = race.best
         assert best is not None
-        # the noise of the support itself is above what the path now takes for noise: it has nothing more to say
-        followed = followed + 1 if lam < tried.fit.lam else 0
-        behind = behind + 1 if tried.score > best.score + _HOPELESS and best.index.size else 0
-        if followed >= _PATIENCE and best.index.size:
-            break
-        if behind >= _PATIENCE:
+        if lam < tried.fit.lam and best.index.size:
+            break  # the noise of the support itself is above what the path now takes for noise: nothing more to say
+        if tried.score > best.score + _HOPELESS and best.index.size:
             if phi.n_features <= start.n_effective or best.fit.lam < _MUCH_LEFT * power / n_values:
                 break
             step = _LEAP
