@@ -13,15 +13,20 @@ A star marks an R2 that is the best or within one standard error of the best (th
 best and the standard error of the paired difference counts). The last lines count stars, compare numbers of
 coefficients and times.
 
-    python benchmarks/estimators.py --jobs 2 --markdown table.md
-    python benchmarks/estimators.py --only diabetes-2 sinc --splits 3
+    python benchmarks/estimators.py --jobs 2 --keep fits.jsonl --markdown table.md
+    python benchmarks/estimators.py --only diabetes-2 sinc-rbf --splits 3
+
+With ``--keep`` every fit is written to a file when it is done, and those in the file are not made again: a run may be
+stopped and started at any time.
 """
 
 import argparse
 import json
+import os
 import time
 import warnings
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -237,23 +242,32 @@ def main():
     parser.add_argument("--regressors", nargs="+", choices=tuple(REGRESSORS), default=tuple(REGRESSORS))
     parser.add_argument("--splits", type=int, default=10, help="random splits of each data set (10)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
-    parser.add_argument("--json", metavar="FILE", help="write every single fit there")
+    parser.add_argument("--keep", metavar="FILE", help="write every fit there, and make only those that it lacks")
     parser.add_argument("--markdown", metavar="FILE", help="write the table there")
     asked = parser.parse_args()
     tasks = [
         (data, name, split)
+        for split in range(asked.splits)
         for data in asked.only
-        for split in range(min(asked.splits, FEW.get(data, asked.splits)))
         for name in asked.regressors
+        if split < FEW.get(data, asked.splits)
     ]
-    one_fit("sinc-rbf", "SBLRegressor", 0)  # compiles, which is not to be timed
-    rows = Parallel(n_jobs=asked.jobs)(delayed(one_fit)(*task) for task in tasks)
+    rows = {}
+    if asked.keep and Path(asked.keep).exists():
+        kept = (json.loads(line) for line in Path(asked.keep).read_text().splitlines())
+        rows = {(row["data"], row["regressor"], row["split"]): row for row in kept}
+    missing = [task for task in tasks if task not in rows]
+    if missing:
+        one_fit("sinc-rbf", "SBLRegressor", 0)  # compiles, which is not to be timed
+    with open(asked.keep or os.devnull, "a") as file:
+        fits = Parallel(n_jobs=asked.jobs, return_as="generator_unordered")(delayed(one_fit)(*task) for task in missing)
+        for row in fits:
+            rows[row["data"], row["regressor"], row["split"]] = row
+            file.write(json.dumps(row) + "\n")
+            file.flush()
     found = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        found[row["data"]][row["regressor"]].append(row)
-    if asked.json:
-        with open(asked.json, "w") as file:
-            json.dump(rows, file)
+    for task in sorted(tasks, key=lambda task: (asked.only.index(task[0]), asked.regressors.index(task[1]))):
+        found[task[0]][task[1]].append(rows[task])
     table = table_of(found)
     print(table)
     if asked.markdown:

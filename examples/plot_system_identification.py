@@ -30,7 +30,8 @@ output = clean + 0.3 * clean.std() * rng.standard_normal(clean.size)
 model = SBLRegressor(fit_intercept=False).fit(delayed, output)
 plain = np.linalg.lstsq(delayed, output)[0]
 print("taps found:", model.support_.tolist())
-print(f"error of the response: {np.linalg.norm(model.coef_ - taps):.3f}, least squares {np.linalg.norm(plain - taps):.3f}")
+errors = [np.linalg.norm(answer - taps) for answer in (model.coef_, plain)]
+print(f"error of the response: {errors[0]:.3f}, least squares {errors[1]:.3f}")
 print(f"noise variance: learned {model.noise_variance_:.3f}, true {0.09 * clean.var():.3f}")
 
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 4.5), layout="constrained", sharex=True, sharey=True)
@@ -38,9 +39,8 @@ upper.plot(plain, color="#7a7a7a", lw=0.8)
 upper.set(title="Least squares", ylabel="response")
 spread = 1.645 * np.sqrt(np.diag(model.sigma_))
 lower.axhline(0, color="#7a7a7a", lw=0.8)
-lower.errorbar(
-    model.support_, model.coef_[model.support_], spread, fmt="o", color="#0072b2", ms=4, capsize=3, label="learned, 90 %"
-)
+kept = model.support_
+lower.errorbar(kept, model.coef_[kept], spread, fmt="o", color="#0072b2", ms=4, capsize=3, label="learned, 90 %")
 used = np.flatnonzero(taps)
 lower.plot(used, taps[used], "o", mfc="none", mec="#d55e00", ms=9, label="truth")
 lower.set(title="Sparse Bayesian", xlabel="delay in samples", ylabel="response")

@@ -23,7 +23,7 @@ from fastsbl._base.parallel import one_thread_each
 from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import Dictionary, as_dictionary
 from fastsbl.estimators._centering import Design
-from fastsbl.estimators._fitting import Fit, check_sample_weight, warn_not_converged
+from fastsbl.estimators._fitting import Fit, check_sample_weight, fit_one, warn_not_converged
 from fastsbl.estimators._progress import progress
 from fastsbl.estimators.regressor import BaseSBLRegressor, SBLRegressor
 from fastsbl.sbl import sbl_lambda_max, sbl_path
@@ -32,16 +32,19 @@ from fastsbl.sbl.outer import Settings
 __all__ = ["SBLRegressorCV"]
 
 _N_RATIOS = 25
-_AT_ONCE = 6  # ratios of the default grid that all folds fit before the next are asked for
-_PATIENCE = 6  # of them without a better mean score, and the default grid ends
+_AT_ONCE = 5  # ratios of the default grid that all folds fit before the next are asked for
+_ROUGH = 10.0  # times tol, for the fits that only compare
+_PATIENCE = 5  # of them without a better mean score, and the default grid ends
 
 
 class SBLRegressorCV(BaseSBLRegressor):
     """Sparse Bayesian linear regression whose noise variance is chosen by cross-validation.
 
-    For each fold a path over noise variances, which share their norms, products and columns. The grid is relative to
-    `fastsbl.sbl.sbl_lambda_max` of the whole (centred) data, so the choice does not depend on the units of y or of
-    the columns; the noise variances are the same in every fold. Folds are weightings of one X, which is not copied.
+    For each fold a path of fits over falling noise variances, each started from the one before (``follow=True`` of
+    `fastsbl.sbl.sbl_path`); then a path on all data, and a fit at the chosen variance as `SBLRegressor` makes it. The
+    grid is relative to `fastsbl.sbl.sbl_lambda_max` of the whole (centred) data, so the choice does not depend on
+    the units of y or of the columns; the noise variances are the same in every fold. Folds are weightings of one X,
+    which is not copied.
 
     The chosen value is the one that predicts best, which need not be the variance of the noise. Predictive standard
     deviations are therefore calibrated: the held-out errors say by which factor the model's variances are too large
@@ -51,7 +54,7 @@ class SBLRegressorCV(BaseSBLRegressor):
     ----------
     ratios : array of float, optional
         Noise variances relative to `sbl_lambda_max`; by default 25 on a logarithmic grid from 1 (the empty model) to
-        0.01 over the number of samples, which ends early where at least 6 in a row have brought no better score.
+        0.01 over the number of samples, which ends early where at least 5 in a row have brought no better score.
     cv : int, splitter or iterable of (train, test)
         As everywhere in scikit-learn.
     one_standard_error : bool
@@ -61,7 +64,7 @@ class SBLRegressorCV(BaseSBLRegressor):
         A scikit-learn scorer; by default the negative mean squared error. Sample weights of the held-out rows are
         passed to the default and to scorers given by name, not to callables.
     fit_intercept, positive, init, screening, tol, max_iter
-        As in `SBLRegressor`.
+        As in `SBLRegressor`; paths are fitted to ten times ``tol``.
     n_jobs : int, optional
         Folds at a time, in threads unless joblib is told otherwise.
     verbose : int
@@ -166,6 +169,7 @@ class SBLRegressorCV(BaseSBLRegressor):
             "max_iter": self.max_iter,
         }
         Settings(**options)  # complains before any work is done
+        rough = options | {"tol": _ROUGH * self.tol}
         X, y = self._validate(X, y)
         weights = check_sample_weight(sample_weight, X)
         base = as_dictionary(X)
@@ -183,6 +187,7 @@ class SBLRegressorCV(BaseSBLRegressor):
         parts = [grid[low : low + part] for low in range(0, grid.size, part)]
         crowded = effective_n_jobs(self.n_jobs) > 1
         scores, misfits = np.empty((0, len(folds))), np.empty((0, len(folds)))
+        reached: list[FloatArray | None] = [None] * len(folds)  # gamma at the last ratio, for each fold
         with (
             progress(self.verbose, type(self).__name__, len(parts) * len(folds) + 1) as advance,
             one_thread_each() if crowded else nullcontext(),
@@ -191,10 +196,10 @@ class SBLRegressorCV(BaseSBLRegressor):
             for variances in parts:
                 tasks = (
                     delayed(_score_fold)(
-                        base, X, y, weights, train, test, variances, self.fit_intercept, scorer,
-                        isinstance(self.scoring, str), options,
+                        base, X, y, weights, train, test, variances, gamma, self.fit_intercept, scorer,
+                        isinstance(self.scoring, str), rough,
                     )
-                    for train, test in folds
+                    for (train, test), gamma in zip(folds, reached, strict=True)
                 )  # fmt: skip
                 found = []
                 for k, of_fold in enumerate(parallel(tasks)):
@@ -203,11 +208,17 @@ class SBLRegressorCV(BaseSBLRegressor):
                         advance(f"fold {k + 1} of {len(folds)}, best score {of_fold[0].max():.4g}")
                 scores = np.vstack([scores, np.column_stack([of_fold[0] for of_fold in found])])
                 misfits = np.vstack([misfits, np.column_stack([of_fold[1] for of_fold in found])])
+                reached = [of_fold[2] for of_fold in found]
                 if scores.shape[0] - 1 - int(np.argmax(scores.mean(axis=1))) >= _PATIENCE:
                     break
             grid, self.ratios_ = grid[: scores.shape[0]], self.ratios_[: scores.shape[0]]
-            fits = _path(design, grid, options)
             best = _choose(scores, one_standard_error=self.one_standard_error)
+            fits = _path(design, grid, rough)
+            if largest > 0.0:
+                fits[best] = fit_one(
+                    design.dictionary, design.target, design.n_effective, magnitude=design.magnitude, callback=None,
+                    noise_variance=grid[best], noise_ratio=None, **options,
+                )  # fmt: skip
             if advance is not None:
                 advance(f"chose ratio {self.ratios_[best]:.3g}")
         self.ratio_ = float(self.ratios_[best])
@@ -239,8 +250,8 @@ def _grid(ratios: Any, n_rows: float) -> FloatArray:
     return np.sort(np.array(values))[::-1]
 
 
-def _path(design: Design, grid: FloatArray, options: dict[str, Any]) -> list[Fit]:
-    """Fit at each noise variance of the grid; models without features if there is nothing to explain."""
+def _path(design: Design, grid: FloatArray, options: dict[str, Any], gamma: FloatArray | None = None) -> list[Fit]:
+    """Fit at each noise variance of the grid, from ``gamma``; models without features if nothing is to explain."""
     target = design.target
     column = target.ndim == 2 and target.shape[1] == 1
     if column:
@@ -249,16 +260,19 @@ def _path(design: Design, grid: FloatArray, options: dict[str, Any]) -> list[Fit
     if largest == 0.0:
         fits = [Fit.of_noise(design.dictionary.n_features, target, design.n_effective, design.magnitude)] * grid.size
     else:
-        path = sbl_path(design.dictionary, target, grid / largest, relative_to="sbl_lambda_max", **options)
+        path = sbl_path(
+            design.dictionary, target, grid / largest, relative_to="sbl_lambda_max", follow=True, warm_start=gamma,
+            **options,
+        )  # fmt: skip
         fits = [Fit.of(result, design.n_effective) for result in path]
     return [fit.as_column() for fit in fits] if column else fits
 
 
 def _score_fold(
     base: Dictionary, X: Any, y: FloatArray, weights: FloatArray | None, train: Any, test: Any, grid: FloatArray,
-    fit_intercept: bool, scorer: Any, scorer_takes_weights: bool, options: dict[str, Any],
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Scores of one fold, one per noise variance, and mean squares of its errors over their predicted variances.
+    gamma: FloatArray | None, fit_intercept: bool, scorer: Any, scorer_takes_weights: bool, options: dict[str, Any],
+) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    """Scores of one fold, one per noise variance, mean squares of its errors over predicted variances, and last gamma.
 
     Rows outside ``train`` are there with weight zero.
     """
@@ -268,7 +282,8 @@ def _score_fold(
     X_test, y_test = X[test], y[test]
     weights_test = None if weights is None else weights[test]
     scores, misfits = np.empty(grid.size), np.empty(grid.size)
-    for k, fit in enumerate(_path(design, grid, options)):
+    fits = _path(design, grid, options, gamma)
+    for k, fit in enumerate(fits):
         model = SBLRegressor(fit_intercept=fit_intercept)
         model.n_features_in_ = X.shape[1]
         model._keep([fit], design, separate=False)
@@ -280,7 +295,7 @@ def _score_fold(
             continue
         extra = {"sample_weight": weights_test} if scorer_takes_weights and weights is not None else {}
         scores[k] = scorer(model, X_test, y_test, **extra)
-    return scores, misfits
+    return scores, misfits, fits[-1].gamma
 
 
 def _choose(scores: FloatArray, *, one_standard_error: bool) -> int:

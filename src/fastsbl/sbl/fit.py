@@ -10,7 +10,7 @@ from fastsbl._base.parallel import quiet_blas
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl.noise import learn_noise
 from fastsbl.sbl.outer import Settings, Start, run
-from fastsbl.sbl.result import SBLResult, as_gamma
+from fastsbl.sbl.result import SBLResult, gamma_to_start
 from fastsbl.screening.rules import LAM_ZERO
 
 __all__ = ["fit_sbl"]
@@ -127,11 +127,7 @@ def fit_sbl(
             raise ValueError("warm_start needs a given lam, since lam='learn' starts from gamma = 0")
     else:
         lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
-    gamma = None
-    if warm_start is not None:
-        gamma = as_gamma(
-            warm_start.gamma if isinstance(warm_start, SBLResult) else warm_start, phi.n_features, "warm_start"
-        )
+    gamma = None if warm_start is None else gamma_to_start(warm_start, phi.n_features)
     with quiet_blas():
         start = Start(phi, target, settings.positive, n_effective=n_effective, groups=groups)
         if learn:

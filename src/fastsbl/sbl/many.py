@@ -21,7 +21,7 @@ from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import Dictionary, as_dictionary
 from fastsbl.sbl.noise import learn_noise
 from fastsbl.sbl.outer import Settings, Start, make_inner, run
-from fastsbl.sbl.result import SBLResult
+from fastsbl.sbl.result import SBLResult, gamma_to_start
 from fastsbl.sbl.together import run_together
 from fastsbl.screening.rules import LAM_ZERO
 
@@ -35,6 +35,7 @@ def sbl_path(
     *,
     relative_to: str = "lambda_max",
     follow: bool = False,
+    warm_start: Any = None,
     groups: Any = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
     **options: Any,
@@ -57,6 +58,8 @@ def sbl_path(
     follow : bool
         Start each fit from the gamma of the one before it, from the largest ratio down. It takes fewer iterations,
         but may lead to other stationary points than separate fits; without it the answers are those of `fit_sbl`.
+    warm_start : SBLResult or array of shape (n,), optional
+        With ``follow``, the gamma that the fit of the largest ratio starts from: to go on where a path has ended.
     groups : array of shape (n,), optional
         As in `fit_sbl`.
     callback : callable, optional
@@ -81,9 +84,14 @@ def sbl_path(
     grid = _check_grid(ratios, relative_to, follow)
     phi = as_dictionary(dictionary).metered()
     target = check_target(y, phi.n_samples)
+    gamma = None
+    if warm_start is not None:
+        if not follow:
+            raise ValueError("warm_start needs follow=True, since the fits of a path start alone without it")
+        gamma = gamma_to_start(warm_start, phi.n_features)
     with quiet_blas():
         start = Start(phi, target, settings.positive, groups=groups)
-        return _fit_grid(start, target, grid, relative_to, follow, settings)
+        return _fit_grid(start, target, grid, relative_to, follow, settings, gamma)
 
 
 def _check_grid(ratios: Any, relative_to: Any, follow: Any) -> list[float]:
@@ -93,7 +101,13 @@ def _check_grid(ratios: Any, relative_to: Any, follow: Any) -> list[float]:
 
 
 def _fit_grid(
-    start: Start, target: Array, grid: list[float], relative_to: str, follow: bool, settings: Settings
+    start: Start,
+    target: Array,
+    grid: list[float],
+    relative_to: str,
+    follow: bool,
+    settings: Settings,
+    gamma: FloatArray | None = None,
 ) -> list[SBLResult]:
     """Fit from the largest noise variance down; columns in hand and products in memory stay."""
     reference = start.lambda_max
@@ -103,7 +117,6 @@ def _fit_grid(
         reference = 1.0
     inner = make_inner(start, target, settings)
     results: dict[int, SBLResult] = {}
-    gamma: FloatArray | None = None
     for k in sorted(range(len(grid)), key=lambda k: -grid[k]):
         results[k] = run(start, target, grid[k] * reference, settings, inner=inner, gamma=gamma if follow else None)
         gamma = results[k].gamma

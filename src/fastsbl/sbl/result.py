@@ -236,6 +236,11 @@ class SBLResult:
         )
 
 
+def gamma_to_start(warm_start: Any, n_features: int) -> FloatArray:
+    """Gamma of a result, or prior variances given by a user."""
+    return as_gamma(warm_start.gamma if isinstance(warm_start, SBLResult) else warm_start, n_features, "warm_start")
+
+
 def as_gamma(value: Any, n_features: int, name: str) -> FloatArray:
     """Check prior variances given by a user."""
     array = as_numbers(value, name)
