@@ -89,7 +89,12 @@ class CenteredDictionary(Dictionary):
 
     def _centred(self, products: Array, R: Array, index: Any) -> Array:
         if self._means is not None:
-            products = products - np.multiply.outer(self._means[index], R.sum(axis=0))
+            sums = R.sum(axis=0)
+            if products.ndim == 1:
+                products -= self._means[index] * sums
+            else:
+                for k in range(sums.size):
+                    products[:, k] -= self._means[index] * sums[k]
         if self._any_constant:
             products[self._constant[index]] = 0.0
         return products

@@ -60,8 +60,10 @@ class BoundedInner:
     least_directions, most_directions = 8, 128
     """Directions whose products are kept: as many as memory allows, see `_room_for_products`."""
 
-    products_share, products_bytes = 0.25, 2**28
-    """Memory that products may take, as a share of the dictionary's and in bytes (if that is enough for the least)."""
+    products_share, products_bytes, vectors = 0.35, 2**28, 16
+    """Memory that products may take, as a share of the dictionary's and in bytes (if that is enough for the least).
+
+    The share includes some ``vectors`` of length n that are there in any case."""
 
     columns_share, columns_bytes = 0.05, 2**21
     """Memory for columns that are looked at together, as a share of the dictionary's, and at least so many bytes."""
@@ -111,7 +113,7 @@ class BoundedInner:
     def _room_for_products(self) -> int:
         """Directions whose products fit beside the dictionary."""
         phi = self.phi
-        share = self.products_share * phi.column_size * phi.dtype.itemsize / 8
+        share = self.products_share * phi.column_size * phi.dtype.itemsize / 8 - self.vectors
         room = min(int(share), self.products_bytes // (8 * phi.n_features), self.most_directions)
         return max(room, self.least_directions)
 
