@@ -233,7 +233,7 @@ def _sparse_moments(X: Any, weights: FloatArray, total: float, centre: bool) -> 
 
 def _stored_values(X: Any, weights: FloatArray) -> Iterator[tuple[IndexArray, FloatArray, FloatArray]]:
     """Column, weight of the row and value of the stored values of a CSR or CSC matrix, some at a time."""
-    step = max(_TILE**2 // 8, X.shape[1])
+    step = max(_TILE**2 // 32, X.shape[1])
     for low in range(0, X.nnz, step):
         high = min(low + step, X.nnz)
         first, last = np.searchsorted(X.indptr, [low, high - 1], side="right") - 1

@@ -15,7 +15,7 @@ __all__ = ["HeldColumns", "hold_columns"]
 
 _LONG = 4096  # samples; longer columns in memory are read where they lie instead of being copied
 _TILE = 2**17  # numbers of such columns that are worked on at a time
-_COPIED = 2**18  # numbers that are copied at a time
+_COPIED = 2**16  # numbers that are copied at a time
 
 
 class HeldColumns(Protocol):

@@ -65,7 +65,7 @@ class BoundedInner:
 
     The share includes some ``vectors`` of length n that are there in any case."""
 
-    columns_share, columns_bytes = 0.05, 2**21
+    columns_share, columns_bytes = 0.05, 2**20
     """Memory for columns that are looked at together, as a share of the dictionary's, and at least so many bytes."""
 
     spare = (2.0, 1.05)
