@@ -68,6 +68,34 @@ def test_plain_install_names_the_pip_line(tmp_path, missing):
     assert missing in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [
+        ("pyarrow", ("fit", "t.csv", "--target", "y")),
+        ("astropy", ("locate", "a.npy")),
+        ("tifffile", ("locate", "a.tif")),
+        ("jinja2", ("locate", "a.npy", "--report", "r.html")),
+        ("matplotlib", ("denoise", "a.npy", "--out", "b.npy", "--report", "r.html")),
+        ("matplotlib", ("demo",)),
+        ("jinja2", ("study", "screening", "--data", "digits")),
+    ],
+)
+def test_a_missing_package_is_named_before_the_work(fastsbl, tmp_path, monkeypatch, missing, arguments):
+    import numpy as np
+
+    (tmp_path / "t.csv").write_text("a,y\n1,2\n3,4\n")
+    (tmp_path / "a.tif").write_bytes(b"II*\0")
+    np.save(tmp_path / "a.npy", np.eye(8))
+    before = sorted(tmp_path.iterdir())
+    for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    outcome = fastsbl(*arguments)
+    assert outcome.code == 3, outcome.out + outcome.err
+    assert f'needs {missing}, which is not installed: pip install "fastsbl[apps]"' in outcome.sentence()
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_help_loads_nothing_heavy(tmp_path):
     heavy = "numba", "scipy", "sklearn", "matplotlib", "rich.console", "pyarrow", "astropy"
     done = python(
@@ -105,6 +133,11 @@ def fail_with(monkeypatch, error):
         (FileNotFoundError(2, "No such file or directory", "a.csv"), 1, "fastsbl: error: a.csv: No such file"),
         (MemoryError(), 1, "fastsbl: error: not enough memory"),
         (ImportError("X needs Y: pip install Y"), 3, "fastsbl: error: X needs Y: pip install Y"),
+        (
+            ModuleNotFoundError("No module named 'a.b'", name="a.b"),
+            3,
+            "this needs a, which is not installed: pip install",
+        ),
         (ZeroDivisionError("1/0"), 1, "should not happen, ZeroDivisionError: 1/0 (--debug shows where)"),
         (click.ClickException("no"), 1, "fastsbl: error: no"),
         (KeyboardInterrupt(), 130, "stopped before the end"),

@@ -105,6 +105,8 @@ def _sentence(error: Exception) -> str:
         return plain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
     if isinstance(error, MemoryError):
         return f"not enough memory: {text}" if text else "not enough memory"
+    if isinstance(error, ModuleNotFoundError) and error.name and "pip install" not in text:
+        return f'this needs {error.name.partition(".")[0]}, which is not installed: pip install "fastsbl[apps]"'
     if isinstance(error, (*_EXPECTED, ImportError)) and text:
         return text
     return f"an error that should not happen, {type(error).__name__}: {text} (--debug shows where)"

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-__all__ = ["check_more_places", "check_place", "output_options", "writing_file", "writing_folder"]
+__all__ = ["check_more_places", "check_place", "check_reports", "output_options", "writing_file", "writing_folder"]
 
 
 def output_options(default: str, what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -48,9 +48,18 @@ def check_more_places(page: Path | None, folder: Path | None, out: Path, *, forc
     if len({place.absolute() for place in places}) < len(places):
         raise click.UsageError("the places to write to must differ")
     if page is not None:
+        check_reports()
         check_place(page, force=force)
     if folder is not None:
         check_place(folder, force=force, folder=True)
+
+
+def check_reports() -> None:
+    """Say before the work whether a report can be drawn and written."""
+    from fastsbl.imaging._checks import optional_import
+
+    for module in ("matplotlib", "jinja2"):
+        optional_import(module, "A report")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from fastsbl.cli._console import Session, command_line, subcommand
-from fastsbl.cli._output import check_place, output_options, writing_folder
+from fastsbl.cli._output import check_place, check_reports, output_options, writing_folder
 
 __all__ = ["command"]
 
@@ -20,6 +20,7 @@ def command(session: Session, out: Path, force: bool) -> None:
     shows what screening proves on the way. Prints a short table, and writes a report and the simulated data.
     """
     check_place(out, force=force, folder=True)
+    check_reports()
     start = time.perf_counter()
     if not _compiled_before():
         session.note("the first run compiles the inner loops, about a quarter of a minute; later runs find them done")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from fastsbl.cli._console import Session, command_line, subcommand
-from fastsbl.cli._output import check_place, writing_file
+from fastsbl.cli._output import check_place, check_reports, writing_file
 
 __all__ = ["command"]
 
@@ -71,6 +71,7 @@ def command(
         return
     folder = Path(f"study-{name}") if out is None else out
     check_place(folder, force=True, folder=True)
+    check_reports()
     if force:
         _drop_results(folder)
     summary = _run(session, study, settings, folder, jobs)
