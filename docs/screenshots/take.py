@@ -39,7 +39,7 @@ def photograph(browser: webdriver.Chrome, page: Path, target: Path, *, width: in
     clip = {"x": 0, "y": 0, "width": width, "height": min(high, HIGHEST), "scale": 1}
     shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
     picture = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
-    picture.quantize(64, dither=Image.Dither.NONE).save(target, optimize=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def main(site: Path, report: Path, folder: Path) -> None:
