@@ -70,7 +70,10 @@ html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {page: [] for page in ("changelog", "errata", "extend", "get_started", "glossary", "mathematics")}
+html_sidebars = {
+    page: []
+    for page in ("changelog", "cli", "errata", "extend", "get_started", "glossary", "mathematics", "measurements")
+}
 
 
 def _skip_members(app, what, name, obj, skip, options):

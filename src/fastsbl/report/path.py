@@ -96,7 +96,7 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> PathDisplay:
-        """Draw the path of a fitted `fastsbl.SBLRegressorCV`, with the noise variance it chose.
+        """Draw the path of a fitted `fastsbl.estimators.SBLRegressorCV`, with the noise variance it chose.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ def _checked_names(names: Sequence[str] | None, count: int) -> list[str] | None:
 
 
 def plot_path(path: Any, *, names: Sequence[str] | None = None, ax: Axes | None = None) -> PathDisplay:
-    """Draw coefficients against lambda, from the results of a path or from a fitted `fastsbl.SBLRegressorCV`.
+    """Draw coefficients against lambda, from the results of a path or from a fitted `fastsbl.estimators.SBLRegressorCV`.
 
     See `PathDisplay.from_results` and `PathDisplay.from_estimator`.
     """

@@ -97,7 +97,7 @@ class PosteriorDisplay:
         Parameters
         ----------
         result : SBLResult
-            What `fastsbl.fit_sbl` returned.
+            What `fastsbl.sbl.fit_sbl` returned.
         names : sequence of str, optional
             Names of the features.
         truth : array of shape (n,), optional
@@ -119,7 +119,7 @@ class PosteriorDisplay:
     def from_estimator(
         cls, estimator: Any, *, truth: ArrayLike | None = None, ax: Axes | None = None
     ) -> PosteriorDisplay:
-        """Draw the coefficients of a fitted `fastsbl.SBLRegressor` or `fastsbl.SBLRegressorCV` with one target.
+        """Draw the coefficients of a fitted `fastsbl.estimators.SBLRegressor` or `fastsbl.estimators.SBLRegressorCV` with one target.
 
         Parameters
         ----------
