@@ -166,7 +166,7 @@ def _checked_names(names: Sequence[str] | None, count: int) -> list[str] | None:
 
 
 def plot_path(path: Any, *, names: Sequence[str] | None = None, ax: Axes | None = None) -> PathDisplay:
-    """Draw coefficients against lambda, from the results of a path or from a fitted `fastsbl.estimators.SBLRegressorCV`.
+    """Draw coefficients against lambda, from the results of a path or a fitted `fastsbl.estimators.SBLRegressorCV`.
 
     See `PathDisplay.from_results` and `PathDisplay.from_estimator`.
     """

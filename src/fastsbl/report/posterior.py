@@ -119,7 +119,7 @@ class PosteriorDisplay:
     def from_estimator(
         cls, estimator: Any, *, truth: ArrayLike | None = None, ax: Axes | None = None
     ) -> PosteriorDisplay:
-        """Draw the coefficients of a fitted `fastsbl.estimators.SBLRegressor` or `fastsbl.estimators.SBLRegressorCV` with one target.
+        """Draw the coefficients of a fitted regressor of `fastsbl.estimators` with one target.
 
         Parameters
         ----------
