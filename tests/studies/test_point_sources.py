@@ -9,7 +9,8 @@ from fastsbl.imaging import make_starfield, psnr
 from fastsbl.studies import Store, config_to_toml, find_study, run_study
 from fastsbl.studies import denoising as denoising_module
 from fastsbl.studies._denoisers import WAVELETS, cycle_spun, missing_package, wavelet_images
-from fastsbl.studies._fields import ZERO, Fields, field_of, image_of, position_scores, snr_name, snr_tag, true_ratio
+from fastsbl.studies._field_readings import snr_name, snr_tag, true_ratio
+from fastsbl.studies._fields import ZERO, Fields, field_of, image_of, position_scores
 from fastsbl.studies.denoising import FOUR_TENTHS, DenoisingConfig
 from fastsbl.studies.figures import ImageGrid, LineFigure
 from fastsbl.studies.localization import LocalizationConfig

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastsbl.studies._fields import (
+from fastsbl.studies._field_readings import (
     best_of,
     fit_groups,
     mean_curve,

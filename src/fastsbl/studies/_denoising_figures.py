@@ -8,13 +8,10 @@ import numpy as np
 
 from fastsbl.imaging import psnr
 from fastsbl.studies._denoising_claims import FOUR_TENTHS, OURS, SHOWN, chosen_variants, compared_levels
-from fastsbl.studies._fields import (
+from fastsbl.studies._field_readings import (
     RATIO_LABEL,
     best_of,
-    field_of,
-    image_of,
     mean_curve,
-    place_of,
     ratio_text,
     scaling_name,
     sign_name,
@@ -22,6 +19,7 @@ from fastsbl.studies._fields import (
     snr_tag,
     true_ratio,
 )
+from fastsbl.studies._fields import field_of, image_of, place_of
 from fastsbl.studies._readings import by, spread
 from fastsbl.studies.figures import Figure, ImageGrid, ImagePanel, LineFigure, Series
 from fastsbl.studies.store import Store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -25,37 +25,23 @@ from fastsbl.imaging import (
     render_sources,
 )
 from fastsbl.sbl import fit_sbl
-from fastsbl.studies._readings import by
-from fastsbl.studies.store import Store
 from fastsbl.studies.study import Record, Unit
 
 __all__ = [
     "RATIOS",
-    "RATIO_LABEL",
     "ZERO",
     "FieldConfig",
     "Fields",
     "Scaling",
     "Sign",
-    "best_of",
     "by_target",
     "candidates",
     "field_of",
-    "fit_groups",
     "fit_units",
     "image_of",
-    "level_groups",
     "make_small",
-    "mean_curve",
-    "mean_in",
     "place_of",
     "position_scores",
-    "ratio_text",
-    "scaling_name",
-    "sign_name",
-    "snr_name",
-    "snr_tag",
-    "true_ratio",
     "unit_of",
 ]
 
@@ -65,13 +51,11 @@ ZERO = 1e-3
 RATIOS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """The paper's eleven values, and three small ones: with weights of at most 1 the true noise variance lies there."""
 
-RATIO_LABEL = f"λ / λ_max (0 is replaced by {ZERO:g})"
 TOLERANCE = 1.5
 """Largest distance in pixels at which a found source counts as a true one, in one-to-one matching."""
 
 Sign: TypeAlias = Literal["signed", "nonnegative"]
 Scaling: TypeAlias = Literal["weights", "unit"]
-_SIGNS = {"signed": "signed", "nonnegative": "θ ≥ 0"}
 _TOL = 1e-4
 _MOST_ITERATIONS = 1_000
 
@@ -272,6 +256,11 @@ class Fields:
             fit_sbl(few, field.image.ravel(), 0.3 * self.largest(field.image), init="unit", positive=positive)
 
 
+def place_of(ratio: float) -> float:
+    """Where a ratio stands on an axis."""
+    return ratio if ratio > 0 else ZERO
+
+
 def field_of(config: FieldConfig, snr_db: float, target: int) -> StarField:
     """Image number ``target``: the same sources and the same noise, up to its size, for all noise levels."""
     low, high = config.sigma_range
@@ -312,75 +301,3 @@ def position_scores(found_xy: ArrayLike, true_xy: ArrayLike, box: float) -> Reco
         "rmse": match.rmse,
         "mean_distance": float(distance.mean()) if distance.size else None,
     }
-
-
-# -- reading records ---------------------------------------------------------------------------------------------
-def snr_name(snr_db: float) -> str:
-    """A noise level in a few words."""
-    power = 10 ** (snr_db / 10)
-    return f"{snr_db:.3g} dB" if abs(power - 0.4) > 1e-9 else f"{snr_db:.3g} dB (power ratio 0.4)"
-
-
-def snr_tag(snr_db: float) -> str:
-    """A noise level as part of a file name."""
-    return f"{snr_db:.3g}dB".replace("-", "minus").replace(".", "p")
-
-
-def sign_name(sign: str) -> str:
-    """Which coefficients are allowed, in a few words."""
-    return _SIGNS[sign]
-
-
-def scaling_name(config: FieldConfig, scaling: str) -> str:
-    """The unit of the images, in a few words."""
-    return f"weights up to {config.scale:g}" if scaling == "weights" else "‖Y‖ = 1"
-
-
-def level_groups(records: Iterable[Record], config: FieldConfig) -> dict[str, list[Record]]:
-    """Records by noise level and, if they have one, by unit of the images."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        scaling = f", {scaling_name(config, record['scaling'])}" if "scaling" in record else ""
-        groups.setdefault(snr_name(record["snr_db"]) + scaling, []).append(record)
-    return groups
-
-
-def ratio_text(ratio: float) -> str:
-    """A value of lambda / lambda_max, with what stands for 0."""
-    return f"{ratio:g}" if ratio > 0 else f"0 (as {ZERO:g})"
-
-
-def place_of(ratio: float) -> float:
-    """Where a ratio stands on an axis."""
-    return ratio if ratio > 0 else ZERO
-
-
-def mean_curve(rows: Iterable[Record], name: str, over: str = "ratio") -> dict[Any, float]:
-    """For each value of ``over``, the mean over images of a field; images without a value are left out."""
-    found: dict[Any, float] = {}
-    for (value,), group in sorted(by(rows, over).items()):
-        values = [row[name] for row in group if row[name] is not None]
-        if values:
-            found[value] = float(np.mean(values))
-    return found
-
-
-def true_ratio(rows: Sequence[Record]) -> float:
-    """Where the true noise variance stands on the axis of lambda / lambda_max: the median over images."""
-    return float(np.median([row["noise_variance"] / (row["lam"] / place_of(row["ratio"])) for row in rows]))
-
-
-def fit_groups(store: Store, config: FieldConfig) -> dict[str, list[Record]]:
-    """Fits with the first of the signs by noise level and unit."""
-    return level_groups(store.records(task="fit", sign=config.signs[0]), config)
-
-
-def best_of(curve: Mapping[Any, float]) -> Any:
-    """Where a curve is highest."""
-    return max(curve, key=lambda ratio: curve[ratio])
-
-
-def mean_in(curve: Mapping[float, float], low: float, high: float) -> float | None:
-    """The mean of a curve between two ratios, both included, if there is any."""
-    values = [value for ratio, value in curve.items() if low <= ratio <= high]
-    return float(np.mean(values)) if values else None

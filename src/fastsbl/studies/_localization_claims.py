@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastsbl.studies._fields import (
+from fastsbl.studies._field_readings import (
     best_of,
     fit_groups,
     level_groups,

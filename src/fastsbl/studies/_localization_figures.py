@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastsbl.imaging import GaussianPSF, render_sources
-from fastsbl.studies._fields import (
+from fastsbl.studies._field_readings import (
     RATIO_LABEL,
     best_of,
-    candidates,
-    field_of,
-    image_of,
     mean_curve,
-    place_of,
     ratio_text,
     scaling_name,
     sign_name,
     snr_name,
     snr_tag,
 )
+from fastsbl.studies._fields import candidates, field_of, image_of, place_of
 from fastsbl.studies._localization_claims import SCORES
 from fastsbl.studies._readings import by, spread
 from fastsbl.studies._screening_figures import rejection_lines, time_lines

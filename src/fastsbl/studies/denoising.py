@@ -39,7 +39,7 @@ class DenoisingConfig(FieldConfig):
         Values of lambda for the comparison, as multiples of the true noise variance.
     """
 
-    compared_db: tuple[float, ...] = (20.0, 15.0, 10.0, 5.0, 0.4, 0.0, FOUR_TENTHS)
+    compared_db: tuple[float, ...] = (20.0, 15.0, 10.0, 5.0, 0.4, FOUR_TENTHS)
     factors: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0, 100.0)
 
     def __post_init__(self) -> None:
