@@ -19,6 +19,7 @@ __all__ = ["draw", "draw_panels", "steps_of"]
 
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 _MARKERS = "osD^vPX"
+_EASY = 4  # so many colours are told apart by everybody
 _HATCHES = ("", "//", "xx")
 _IMAGES = "gray"
 
@@ -76,7 +77,11 @@ def shorten(label: str, most: int = 40) -> str:
 
 
 def _styles(series: Sequence[described.Series]) -> list[dict[str, Any]]:
-    """A colour for each series, or each group of them; within a group, and beyond the colours, dashes differ."""
+    """A colour for each series, or each group of them; within a group, beyond the colours and among many, dashes differ.
+
+    Some of the colours are alike to some eyes, and all of them are in grey print. Emphasised lines stay whole.
+    """
+    crowded = len(series) > _EASY
     seen: dict[str, int] = {}
     members: dict[str, int] = {}
     styles = []
@@ -85,6 +90,8 @@ def _styles(series: Sequence[described.Series]) -> list[dict[str, Any]]:
         place = seen.setdefault(group, len(seen)) if one.place is None else one.place
         rank = members.get(group, 0)
         members[group] = rank + 1
+        if crowded and not one.group:
+            rank = 0 if one.emphasis else place + place // len(SERIES)
         dash = (rank + place // len(SERIES)) % len(_DASHES)
         styles.append({"color": SERIES[place % len(SERIES)], "place": place, "dash": _DASHES[dash]})
     return styles

@@ -89,7 +89,7 @@ def _iterations(name: str, rows: list[Record]) -> HeatMap:
             values[ratios.index(ratio), iteration - 1] = 100 * np.mean([row[f"rejected {PAPER_RULE}"] for row in group])
     return HeatMap(
         name=name,
-        title=f"Rejection along the outer loop: {set_up(rows[0])}",
+        title=f"Rejection along the outer loop, {_label(PAPER_RULE)}: {set_up(rows[0])}",
         alt=f"Heat map of the percentage that the two-hyperplane test on the paper's ball rejects, over {len(ratios)} "
         f"values of lambda over lambda_max and the first {last} outer iterations.",
         caption=f"{rows[0]['problem']}; {_label(PAPER_RULE)}; mean over the fits that are still going on.",
