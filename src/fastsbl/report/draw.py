@@ -77,7 +77,7 @@ def shorten(label: str, most: int = 40) -> str:
 
 
 def _styles(series: Sequence[described.Series]) -> list[dict[str, Any]]:
-    """A colour for each series, or each group of them; within a group, beyond the colours and among many, dashes differ.
+    """A colour for each series or group of series; within a group, beyond the colours and among many, dashes differ.
 
     Some of the colours are alike to some eyes, and all of them are in grey print. Emphasised lines stay whole.
     """
