@@ -76,7 +76,7 @@ class Measured(NamedTuple):
     held_out: float
     """Accuracy on held-out training images, NaN if it was not measured."""
     seconds: float
-    """Median over runs of the time per image."""
+    """Median over runs of the processor time per image."""
     support: float
     undecided: float
     """Share of images without an answer."""
@@ -283,9 +283,7 @@ def _in_minutes(store: Store, config: ClassificationConfig) -> Claim:
         return _claim(sentence, "this library", None)
     fits, seconds = sum(row["images"] for row in rows), sum(row["seconds"] * row["images"] for row in rows)
     minutes = _PAPER_FITS / len(times) * sum(np.mean(part) for part in times.values()) / _CORES / 60.0
-    text = (
-        f"{fits:,} fits took {seconds:.0f} s of one core, which makes {minutes:.1f} minutes for {_PAPER_FITS:,} on two"
-    )
+    text = f"{fits:,} fits took {seconds:.0f} s of processor time, which makes {minutes:.1f} minutes for {_PAPER_FITS:,} on two"
     return _claim(sentence, "this library", text, holds=minutes <= _MINUTES, number=minutes)
 
 
@@ -317,7 +315,7 @@ def _paper_table(grid: dict[tuple[str, str], dict[float, Measured]]) -> Table | 
         ("λ / λ_max", "sum of weights", "class residuals", "undecided", "images used", "ms per image", "runs"),
         rows,
         "Mean over runs ± standard error; undecided images count as errors. λ = 0 stands for .001 of λ_max. Times are "
-        "those of one core, with reads shared by the images of a run.",
+        "processor time; the images of a run are fitted together.",
     )
 
 
