@@ -283,7 +283,7 @@ def _in_minutes(store: Store, config: ClassificationConfig) -> Claim:
         return _claim(sentence, "this library", None)
     fits, seconds = sum(row["images"] for row in rows), sum(row["seconds"] * row["images"] for row in rows)
     minutes = _PAPER_FITS / len(times) * sum(np.mean(part) for part in times.values()) / _CORES / 60.0
-    text = f"{fits:,} fits took {seconds:.0f} s of processor time, which makes {minutes:.1f} minutes for {_PAPER_FITS:,} on two"
+    text = f"{fits:,} fits took {seconds:.0f} s of processor time: {minutes:.1f} minutes for {_PAPER_FITS:,} on two"
     return _claim(sentence, "this library", text, holds=minutes <= _MINUTES, number=minutes)
 
 

@@ -137,7 +137,7 @@ def _speed(
         name="speed",
         title="Accuracy against time",
         alt=f"Points: the accuracy of each way of classifying against its time for one image.{told}",
-        caption="Processor time; bars: one standard error over runs. Each at the parameter that is best on held-out images, "
+        caption="Processor time; bars: one standard error. Each at the parameter that is best on held-out images, "
         "with the better of its scores there; the paper's rule at every λ up to .9 λ_max.",
         x_label="seconds per image",
         y_label="accuracy, %",
