@@ -39,12 +39,13 @@ def draw(curves, problems: int, ink: Ink) -> Figure:
     }
     figure = Figure(figsize=(9.6, 3.7), layout="constrained")
     figure.patch.set_alpha(0.0)
-    panels = figure.subplots(1, len(TITLES), sharex=True, sharey=True)
-    for panel, (kind, title) in zip(panels, TITLES.items(), strict=True):
+    kinds = [kind for kind in TITLES if (kind, "LassoCV") in curves]
+    panels = figure.subplots(1, len(kinds), sharex=True, sharey=True, squeeze=False)[0]
+    for panel, kind in zip(panels, kinds, strict=True):
         for name, style in styles.items():
             sizes, shares = zip(*curves[kind, name], strict=True)
             panel.plot(sizes, shares, label=name, zorder=3 if name.startswith("SBL") else 2, **style)
-        panel.set_title(title, color=ink.text, fontsize=10.5)
+        panel.set_title(TITLES[kind], color=ink.text, fontsize=10.5)
         panel.set_xlabel("nonzeros among 400, from 100 samples", color=ink.text, fontsize=9)
         panel.grid(color=ink.faint, alpha=0.25, lw=0.5)
         panel.set_ylim(-0.03, 1.03)
