@@ -125,10 +125,11 @@ def test_options_reach_the_estimator(fastsbl, tmp_path, problem, options, estima
 
 
 @pytest.mark.usefixtures("table")
-def test_predictions_are_those_of_the_estimator(fastsbl, tmp_path, problem):
+@pytest.mark.parametrize(("estimator", "options"), [(SBLRegressor(), ()), (SBLRegressorCV(), ("--noise", "cv"))])
+def test_predictions_are_those_of_the_estimator(fastsbl, tmp_path, problem, estimator, options):
     X, y = problem
-    estimator = SBLRegressor().fit(X, y)
-    fastsbl("fit", "data.csv", "--target", "price")
+    estimator.fit(X, y)
+    fastsbl("fit", "data.csv", "--target", "price", *options)
     columns = ["f7", "f2", "text"]  # another order, fewer columns, one that holds no numbers
     new = {"f7": X[:5, 7], "f2": X[:5, 2], "text": list("abcde")}
     unused = {f"f{i}": X[:5, i] for i in estimator.support_ if i not in (2, 7)}

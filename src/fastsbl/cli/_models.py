@@ -17,7 +17,7 @@ __all__ = ["Model", "read_model", "write_model"]
 
 FORMAT = "fastsbl-model"
 VERSION = 1
-_NUMBERS = ("intercept", "intercept_share", "noise_variance", "log_evidence")
+_NUMBERS = ("intercept", "intercept_share", "noise_variance", "calibration", "log_evidence")
 _LISTS = ("support", "coef", "gamma", "means", "evidence")
 
 
@@ -41,6 +41,8 @@ class Model:
         Variance of the intercept over the noise variance.
     noise_variance : float
         Variance of the noise.
+    calibration : float
+        Factor of all predictive variances, from cross-validation; otherwise 1.
     support : list of int
         Features in the model.
     coef, gamma, means : list of float
@@ -61,6 +63,7 @@ class Model:
     intercept: float
     intercept_share: float
     noise_variance: float
+    calibration: float
     support: list[int]
     coef: list[float]
     gamma: list[float]
@@ -100,6 +103,7 @@ class Model:
             intercept=float(estimator.intercept_),
             intercept_share=1.0 / rows.X.shape[0] if estimator.fit_intercept else 0.0,
             noise_variance=float(estimator.noise_variance_),
+            calibration=float(getattr(estimator, "calibration_", 1.0)),
             support=support.tolist(),
             coef=coef.tolist(),
             gamma=gamma.tolist(),
@@ -115,7 +119,7 @@ class Model:
         centred = used - np.array(self.means)
         spread = np.einsum("ij,jk,ik->i", centred, self._covariance, centred)
         mean = used @ np.array(self.coef) + self.intercept
-        return mean, np.sqrt(self.noise_variance * (1.0 + self.intercept_share) + spread)
+        return mean, np.sqrt(self.calibration * (self.noise_variance * (1.0 + self.intercept_share) + spread))
 
     def _used_columns(self, rows: Rows) -> FloatArray:
         if self.names is not None and rows.names is not None:

@@ -154,7 +154,7 @@ def _show(session: Session, model: Model, explained: float, *, show_all: bool) -
     session.say(f"{len(order)} of {model.n_features} features, intercept {model.intercept:.6g}")
     session.say(f"noise variance {model.noise_variance:.4g} ({how}), log evidence {model.log_evidence:.2f}")
     if model.noise == "cv":
-        session.say("(chosen to predict well; standard deviations are calibrated by the learned variance)")
+        session.say(f"(chosen to predict well; predicted variances are multiplied by {model.calibration:.3g})")
     session.say(f"explains {100 * explained:.1f} % of the variance of these rows")
 
 
