@@ -61,10 +61,11 @@ def digits():
 
 @pytest.fixture(scope="module")
 def words():
-    """Counts of 1,500 documents; the target is one more document."""
+    """Counts of 1,500 documents, each of unit norm; the target is one more document."""
     counts = sparse.csc_array(fetch_bag_of_words("nyt8447").counts.T.astype(float))
     chosen = np.random.default_rng(0).choice(counts.shape[1], 1501, replace=False)
     phi = sparse.csc_array(counts[:, chosen[:1500]])
+    phi = sparse.csc_array(phi @ sparse.diags_array(1.0 / sparse.linalg.norm(phi, axis=0)))
     y = counts[:, chosen[1500:]].toarray()[:, 0]
     return phi, y / np.linalg.norm(y)
 
@@ -105,7 +106,8 @@ def test_words_with_and_without_short_cuts(words, ratio):
     phi, y = words
     lam = ratio * np.abs(phi.T @ y).max()
     rules = [dict(bounds=True, screening=s) for s in rule_names()] if ratio == 0.3 else []
-    compare(phi, y, lam, [dict(bounds=True), dict(bounds=True, screening=None), *rules], atol=1e-5)
+    result = compare(phi, y, lam, [dict(bounds=True), dict(bounds=True, screening=None), *rules], atol=1e-5)
+    assert (result.support.size > 0) == (ratio <= 0.1)
 
 
 # -- an independent loop -------------------------------------------------------------------------------
