@@ -19,6 +19,7 @@ __all__ = ["KnownLimits", "solve_working_set", "take_first"]
 
 _FIRST = 64
 _SMALL_BALL = 0.5
+_PRODUCTS = 0.16  # memory that products may take, as a share of the dictionary's
 _SHORT = 16  # numbers per column below which a whole read costs less than bounds on all columns
 _PROMISING = 0.1  # relative gap below which a dynamic rule is worth one look at all features
 
@@ -46,7 +47,10 @@ def solve_working_set(
     clock = time.perf_counter()
     phi, limits = problem.dictionary, problem.limits
     working_set = WorkingSet(phi, y)
-    correlations = Correlations(phi, problem.y, problem.correlations, problem.norms, problem.slack)
+    room = _PRODUCTS * phi.column_size * phi.dtype.itemsize / 8
+    correlations = Correlations(
+        phi, problem.y, problem.correlations, problem.norms, problem.slack, most_directions=int(np.clip(room, 4, 16))
+    )
     bounded = phi.column_size > _SHORT
     loop = CertifiedLasso(working_set, correlations, positive=problem.positive, bounded=bounded)
     rejected: BoolArray | None = None
@@ -120,9 +124,12 @@ def take_first(
         if rejected is not None:
             usable &= ~rejected
         candidates = np.flatnonzero(usable)
-        sizes = problem.correlations[candidates]
-        sizes = sizes if problem.positive else np.abs(sizes)
-        nearness = (problem.scale * sizes - limits[candidates]) / norms[candidates]
+        nearness = problem.correlations[candidates]  # in place from here: with many columns each copy counts
+        if not problem.positive:
+            np.abs(nearness, out=nearness)
+        nearness *= problem.scale
+        nearness -= limits[candidates]
+        nearness /= norms[candidates]
         index = np.concatenate([index, candidates[widest(nearness, max(0, _FIRST - working_set.size))]])
     index = np.sort(index)
     working_set.add(index, limits[index])
