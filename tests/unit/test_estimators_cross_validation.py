@@ -73,7 +73,7 @@ def test_the_default_grid_ends_in_time(data):
     X, y = data
     model = SBLRegressorCV().fit(X, y)
     behind = model.ratios_.size - 1 - int(np.argmax(model.cv_results_["mean_test_score"]))
-    assert 5 <= behind < 10
+    assert 5 <= behind < 8
     assert model.ratios_.size < 25
     np.testing.assert_allclose(model.ratios_, np.logspace(0, -2 - np.log10(60), 25)[: model.ratios_.size])
     assert model.coefs_path_.shape == (model.ratios_.size, 40)

@@ -32,7 +32,8 @@ from fastsbl.sbl.outer import Settings
 __all__ = ["SBLRegressorCV"]
 
 _N_RATIOS = 25
-_AT_ONCE = 5  # ratios of the default grid that all folds fit before the next are asked for
+_AT_ONCE = 3  # ratios of the default grid that all folds fit before the next are asked for
+_CROWDED = 1 / 6  # of the features in the model: from here on bounds on the others cost more than the others
 _ROUGH = 10.0  # times tol, for the fits that only compare
 _PATIENCE = 5  # of them without a better mean score, and the default grid ends
 
@@ -260,11 +261,15 @@ def _path(design: Design, grid: FloatArray, options: dict[str, Any], gamma: Floa
     if largest == 0.0:
         fits = [Fit.of_noise(design.dictionary.n_features, target, design.n_effective, design.magnitude)] * grid.size
     else:
-        path = sbl_path(
-            design.dictionary, target, grid / largest, relative_to="sbl_lambda_max", follow=True, warm_start=gamma,
-            **options,
-        )  # fmt: skip
-        fits = [Fit.of(result, design.n_effective) for result in path]
+        fits = []
+        for low in range(0, grid.size, _AT_ONCE):
+            crowded = gamma is not None and np.count_nonzero(gamma) > _CROWDED * gamma.size
+            path = sbl_path(
+                design.dictionary, target, grid[low : low + _AT_ONCE] / largest, relative_to="sbl_lambda_max",
+                follow=True, warm_start=gamma, bounds=not crowded, **options,
+            )  # fmt: skip
+            fits += [Fit.of(result, design.n_effective) for result in path]
+            gamma = path[-1].gamma
     return [fit.as_column() for fit in fits] if column else fits
 
 

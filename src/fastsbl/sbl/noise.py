@@ -28,7 +28,7 @@ _MOST_STEPS = 50
 _HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
 _MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed
 _LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
-_ROUGH = 1e-2  # how far the fits that propose supports are run: the refit does the rest
+_ROUGH = 3e-2  # how far the fits that propose supports are run: the refit does the rest
 _LEAST = 1e-154  # the noise of a target that is zero: its inverse still has a square
 
 
