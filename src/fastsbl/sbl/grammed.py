@@ -15,6 +15,8 @@ from fastsbl.screening.rules import Rule
 
 __all__ = ["GramInner"]
 
+_IN_CACHE = 2**18  # numbers that are worked on at a time
+
 
 class GramInner(BoundedInner):
     """The inner problems of one fit, with ``Phi' Phi`` in memory.
@@ -85,7 +87,10 @@ class GramInner(BoundedInner):
         squares = self.problem.norms**2
         left = squares.copy()
         if model.size:
-            left -= model.explained(self.whole_gram[self._in_model])
+            step = max(_IN_CACHE // model.size, 512)
+            for low in range(0, left.size, step):
+                part = slice(low, low + step)
+                left[part] -= model.explained(self.whole_gram[self._in_model, part])
         growth = 1.0 + float(np.trace(model.inner)) / self.lam  # bounds the condition of lam I + B'B
         left -= 64.0 * self.phi.eps * growth * squares
         np.sqrt(np.maximum(left, 0.0) / self.lam, out=self._lower)
