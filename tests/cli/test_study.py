@@ -108,7 +108,8 @@ def test_bench(fastsbl, tmp_path, monkeypatch):
 
     cases = (("lasso", "gaussian-1e3", (0.5,)),)
     plan = replace(bench.QUICK, cases=cases, repeats=1, costs=False, solvers=("fastsbl", "scikit-learn"))
-    monkeypatch.setattr(bench, "run_benchmark", partial(bench.run_benchmark, plan=plan))
+    run = bench.run_benchmark
+    monkeypatch.setattr(bench, "run_benchmark", partial(run, plan=plan))
     outcome = fastsbl("bench", "--quick", "--only", "lasso")
     assert outcome.code == 0, outcome.err
     assert "## Weighted lasso" in outcome.out
@@ -118,4 +119,10 @@ def test_bench(fastsbl, tmp_path, monkeypatch):
     assert (tmp_path / "bench.md").read_text() in outcome.out + "\n"
     assert "bench.json exists" in fastsbl("bench", "--quick").sentence()
     assert "only must name parts of the benchmark" in fastsbl("bench", "--force", "--only", "x").sentence()
+    more = replace(plan, cases=(("lasso", "gaussian-1e3", (0.7,)),))
+    monkeypatch.setattr(bench, "run_benchmark", partial(run, plan=more))
+    fastsbl("bench", "--add")
+    assert {row["ratio"] for row in json.loads((tmp_path / "bench.json").read_text())["rows"]} == {0.5, 0.7}
+    (tmp_path / "other.json").write_text("[]")
+    assert "--add needs results of an earlier run" in fastsbl("bench", "--add", "--out", "other.json").sentence()
     assert fastsbl("bench", "--out", "a.md").code == 2

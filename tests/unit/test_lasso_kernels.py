@@ -45,9 +45,14 @@ def test_dense_products(dtype, N):
     products.dense_dots_some(rows, vectors[0], index, out, 0, 5)
     close(out, dots[index], dtype, N**0.5)
 
-    out = np.empty((20, 3))
-    products.dense_dots_many(rows, vectors, out, 0, 20)
-    close(out, exact @ exact_vectors.T, dtype, N**0.5)
+    several = np.vstack([vectors, vectors])[:4]
+    out = np.full((4, 20), -7.0)
+    products.dense_dots_many(rows, several, out, 3, 18)
+    close(out[:3, 3:18], exact_vectors @ exact[3:18].T, dtype, N**0.5)
+    np.testing.assert_array_equal(out[:, [0, 1, 2, 18, 19]], -7.0)
+    out = np.empty((4, 5))
+    products.dense_dots_many_some(rows, several, index, out, 0, 5)
+    close(out[:3], exact_vectors @ exact[index].T, dtype, N**0.5)
 
     out, out_squares = np.empty(20), np.empty(20)
     products.row_major_dots_and_squares(np.ascontiguousarray(rows.T), vectors[0], out, out_squares, 0, 20)
@@ -135,10 +140,11 @@ def test_sparse_products(dtype):
     products.sparse_gather(*parts, index, out)
     close(out, X[:, index].T, dtype)
 
-    out, work = np.empty((4, 20)), np.zeros(30)
-    products.sparse_gram(*parts, np.arange(20), index, work, out)
-    close(out, X[:, index].T @ X, dtype)
-    np.testing.assert_array_equal(work, 0.0)
+    begin, columns, stored = products.sparse_by_rows(*parts, 30)
+    close(sparse.csr_array((stored, columns, begin), shape=(30, 20)).toarray(), X, dtype)
+    out = np.zeros((4, 20))
+    products.sparse_gram(*parts, begin, columns, stored, 16, out, 0, 4)
+    close(out, np.tril(X[:, 16:].T @ X, 16), dtype)
 
     out, coef = np.zeros(30), rng.standard_normal(4)
     products.sparse_combine(*parts, index, coef, out)

@@ -48,9 +48,9 @@ FULL = Plan(
         ("sbl", "kernel", _FEW),
     ),
     gaps=(1e-3, 1e-6, 1e-9),
-    repeats=15,
-    seconds=15.0,
-    limit=60.0,
+    repeats=9,
+    seconds=4.0,
+    limit=20.0,
     memory=True,
     costs=True,
 )

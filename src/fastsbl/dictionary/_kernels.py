@@ -142,14 +142,68 @@ def dense_dots_some(rows, vector, index, out, start, stop):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
+def _four_by_four(a, b, c, d, u, v, w, x):
+    """Sixteen short products at once: every number that is read takes part in four."""
+    zero = a.dtype.type(0)
+    au = av = aw = ax = bu = bv = bw = bx = zero
+    cu = cv = cw = cx = du = dv = dw = dx = zero
+    for j in range(a.shape[0]):
+        first, second, third, fourth = u[j], v[j], w[j], x[j]
+        au += a[j] * first
+        av += a[j] * second
+        aw += a[j] * third
+        ax += a[j] * fourth
+        bu += b[j] * first
+        bv += b[j] * second
+        bw += b[j] * third
+        bx += b[j] * fourth
+        cu += c[j] * first
+        cv += c[j] * second
+        cw += c[j] * third
+        cx += c[j] * fourth
+        du += d[j] * first
+        dv += d[j] * second
+        dw += d[j] * third
+        dx += d[j] * fourth
+    return au, av, aw, ax, bu, bv, bw, bx, cu, cv, cw, cx, du, dv, dw, dx
+
+
+@njit(cache=True, nogil=True)
+def _four_rows(a, b, c, d, vectors, out, i):
+    """out[k, i + p] = row p of four times vectors[k]."""
+    n_samples = a.shape[0]
+    for k in range(0, vectors.shape[0], 4):
+        out[k : k + 4, i : i + 4] = 0.0
+        for low in range(0, n_samples, _RUN):
+            high = min(low + _RUN, n_samples)
+            dots = _four_by_four(
+                a[low:high], b[low:high], c[low:high], d[low:high],
+                vectors[k, low:high], vectors[k + 1, low:high], vectors[k + 2, low:high], vectors[k + 3, low:high],
+            )  # fmt: skip
+            for p in range(4):
+                for q in range(4):
+                    out[k + q, i + p] += dots[4 * p + q]
+
+
+@njit(cache=True, nogil=True)
 def dense_dots_many(rows, vectors, out, start, stop):
-    for i in range(start, stop):
-        row = rows[i]
-        for c in range(vectors.shape[0]):
-            if vectors.shape[1] <= _RUN:
-                out[i, c] = _short_dot(row, vectors[c])
-            else:
-                out[i, c] = _dot(row, vectors[c])
+    """out[k, i] = rows[i]' vectors[k], for a number of vectors that four divides."""
+    last = start + (stop - start) // 4 * 4
+    for i in range(start, last, 4):
+        _four_rows(rows[i], rows[i + 1], rows[i + 2], rows[i + 3], vectors, out, i)
+    for i in range(last, stop):
+        for k in range(vectors.shape[0]):
+            out[k, i] = _dot(rows[i], vectors[k])
+
+
+@njit(cache=True, nogil=True)
+def dense_dots_many_some(rows, vectors, index, out, start, stop):
+    last = start + (stop - start) // 4 * 4
+    for i in range(start, last, 4):
+        _four_rows(rows[index[i]], rows[index[i + 1]], rows[index[i + 2]], rows[index[i + 3]], vectors, out, i)
+    for i in range(last, stop):
+        for k in range(vectors.shape[0]):
+            out[k, i] = _dot(rows[index[i]], vectors[k])
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -230,17 +284,38 @@ def sparse_gather(data, indices, indptr, index, out):
 
 
 @njit(cache=True, nogil=True)
-def sparse_gram(data, indices, indptr, first, second, work, out):
-    """out[b, a] = phi_first[a]' phi_second[b]; ``work`` is a vector of N zeros, left zero."""
-    for b in range(second.shape[0]):
-        j = second[b]
-        for k in range(indptr[j], indptr[j + 1]):
-            work[indices[k]] += data[k]
-        for a in range(first.shape[0]):
-            i = first[a]
-            out[b, a] = _sparse_dot(data, indices, indptr[i], indptr[i + 1], work)
-        for k in range(indptr[j], indptr[j + 1]):
-            work[indices[k]] = 0.0
+def sparse_by_rows(data, indices, indptr, n_samples):
+    """The stored values of columns row by row: where each row starts, column numbers (ascending), values."""
+    starts = np.zeros(n_samples + 1, dtype=np.int64)
+    stored = indptr[-1]
+    for k in range(stored):
+        starts[indices[k] + 1] += 1
+    for j in range(n_samples):
+        starts[j + 1] += starts[j]
+    columns = np.empty(stored, dtype=np.int64)
+    values = np.empty(stored)
+    free = starts[:-1].copy()
+    for i in range(indptr.shape[0] - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            place = free[indices[k]]
+            free[indices[k]] = place + 1
+            columns[place] = i
+            values[place] = data[k]
+    return starts, columns, values
+
+
+@njit(cache=True, nogil=True)
+def sparse_gram(data, indices, indptr, starts, columns, values, first, out, start, stop):
+    """out[b, a] += phi_a' phi_(first + b) for a <= first + b, b from start to stop, where they share rows."""
+    for b in range(start, stop):
+        row = out[b]
+        for k in range(indptr[first + b], indptr[first + b + 1]):
+            factor = data[k]
+            j = indices[k]
+            for p in range(starts[j], starts[j + 1]):
+                if columns[p] > first + b:
+                    break
+                row[columns[p]] += factor * values[p]
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)

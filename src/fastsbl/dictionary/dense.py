@@ -1,6 +1,7 @@
 """Dictionaries held as one dense array, in memory or memory-mapped, never copied."""
 
 import mmap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fastsbl.dictionary.base import Dictionary
 
 __all__ = ["DenseDictionary"]
 
-_FEW_VECTORS = 4  # up to here the kernel reads Phi once at memory speed; beyond, a matrix product wins
+_FEW_VECTORS = 64  # up to here the kernel is faster than a matrix product, which copies Phi first
 
 
 class DenseDictionary(Dictionary):
@@ -34,31 +35,27 @@ class DenseDictionary(Dictionary):
             return R.astype(np.complex64 if self.dtype == np.float32 else np.complex128, copy=False)
         return R.astype(self.dtype, copy=False)
 
+    def _has_kernel(self, R: Array) -> bool:
+        few = R.ndim == 1 or R.shape[1] <= _FEW_VECTORS
+        return self._column_major and self._compiled and R.dtype.kind == "f" and few
+
     def transposed_rows(self) -> Array:
         """The columns as the rows of an (n, N) array; a view where the storage is column-major."""
         return self._array.T
 
     def _correlate(self, R: Array) -> Array:
         R = self._as_product_dtype(R)
-        few = R.ndim == 1 or R.shape[1] <= _FEW_VECTORS
-        if self._column_major and self._compiled and R.dtype.kind == "f" and few:
+        if self._has_kernel(R):
             rows = self._array.T
-            if R.ndim == 1:
-                vector = np.ascontiguousarray(R)
-                out = np.empty(self.n_features)
-                run_in_chunks(
-                    lambda start, stop: _kernels.dense_dots(rows, vector, out, start, stop),
-                    self.n_features,
-                    self._array.size,
-                )
-            else:
-                vectors = np.ascontiguousarray(R.T)
-                out = np.empty((self.n_features, R.shape[1]))
-                run_in_chunks(
-                    lambda start, stop: _kernels.dense_dots_many(rows, vectors, out, start, stop),
-                    self.n_features,
-                    self._array.size,
-                )
+            if R.ndim == 2:
+                return _many(_kernels.dense_dots_many, rows, R, self.n_features)
+            vector = np.ascontiguousarray(R)
+            out = np.empty(self.n_features)
+            run_in_chunks(
+                lambda start, stop: _kernels.dense_dots(rows, vector, out, start, stop),
+                self.n_features,
+                self._array.size,
+            )
             return out
         array, right = self._array, R.conj() if self.is_complex else R
         product = np.empty((self.n_features, *R.shape[1:]), dtype=np.result_type(self.dtype, R.dtype))
@@ -73,8 +70,11 @@ class DenseDictionary(Dictionary):
 
     def _correlate_some(self, R: Array, index: IndexArray) -> Array:
         R = self._as_product_dtype(R)
-        if self._column_major and self._compiled and R.dtype.kind == "f" and R.ndim == 1:
-            rows, vector = self._array.T, np.ascontiguousarray(R)
+        if self._has_kernel(R):
+            rows = self._array.T
+            if R.ndim == 2:
+                return _many(_kernels.dense_dots_many_some, rows, R, index.size, index)
+            vector = np.ascontiguousarray(R)
             out = np.empty(index.size)
             run_in_chunks(
                 lambda start, stop: _kernels.dense_dots_some(rows, vector, index, out, start, stop),
@@ -127,6 +127,15 @@ class DenseDictionary(Dictionary):
 
         run_in_chunks(task, self.n_features, self._array.size)
         return squares, out
+
+
+def _many(kernel: Callable[..., object], rows: Array, R: Array, size: int, *index: IndexArray) -> Array:
+    """Products with several vectors, as (size, L); each vector's own are contiguous."""
+    vectors = np.zeros((-(-R.shape[1] // 4) * 4, R.shape[0]), dtype=R.dtype)
+    vectors[: R.shape[1]] = R.T
+    out = np.empty((vectors.shape[0], size))
+    run_in_chunks(lambda start, stop: kernel(rows, vectors, *index, out, start, stop), size, float(size) * vectors.size)
+    return out[: R.shape[1]].T
 
 
 def _is_mapped(array: Array) -> bool:

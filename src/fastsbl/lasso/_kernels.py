@@ -275,6 +275,27 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
+def learn_direction(products, a, known, size, error, norms, slack, fresh, rest_squared, rest):
+    """Products with a new direction, from those with a vector of which ``a`` lies in the directions known.
+
+    ``size`` is the length of what is new in it. What the directions leave of each column shrinks accordingly.
+    """
+    for low in range(0, norms.shape[0], 512):
+        high = min(low + 512, norms.shape[0])
+        for i in range(low, high):
+            fresh[i] = products[i]
+        for k in range(a.shape[0]):
+            factor = a[k]
+            for i in range(low, high):
+                fresh[i] -= factor * known[k, i]
+        for i in range(low, high):
+            fresh[i] /= size
+            certain = max(abs(fresh[i]) - error * norms[i], 0.0)
+            rest_squared[i] -= certain * certain
+            rest[i] = np.sqrt(max(rest_squared[i], 0.0) + 4.0 * slack * norms[i] * norms[i])
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def exceeding_bounds(
     products, coefficients, n_directions, rest, perpendicular, norms, error, limits, skip, found, one_sided
 ):

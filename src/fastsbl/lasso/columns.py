@@ -153,17 +153,17 @@ class _SparseColumns:
         self._starts = np.concatenate([self._starts, starts[1:] + held])
 
     def gram_block(self, start: int, stop: int) -> FloatArray:
-        out = np.empty((stop - start, stop))
-        values, rows, starts = self._values, self._rows, self._starts
-        columns = np.arange(stop)
+        out = np.zeros((stop - start, stop))
+        held = self._values, self._rows, self._starts[: stop + 1]
+        by_rows = _dictionary_kernels.sparse_by_rows(*held, self._dictionary.n_samples)
 
         def task(low: int, high: int) -> None:
-            work = np.zeros(self._dictionary.n_samples)
-            _dictionary_kernels.sparse_gram(
-                values, rows, starts, columns, columns[start + low : start + high], work, out[low:high]
-            )
+            _dictionary_kernels.sparse_gram(*held, *by_rows, start, out, low, high)
 
-        run_in_chunks(task, stop - start, float(starts[-1]) * (stop - start))
+        work = float(by_rows[1].size) ** 2 / self._dictionary.n_samples * (stop - start) / stop
+        run_in_chunks(task, stop - start, work)
+        corner = out[:, start:]
+        corner += np.tril(corner, -1).T
         return out.T
 
     def correlate(self, vector: FloatArray, start: int, stop: int) -> FloatArray:

@@ -45,8 +45,8 @@ class Correlations:
         self.dictionary = dictionary
         self.norms = norms
         self.slack = slack
-        self._basis = np.zeros((most_directions, y.size))
-        self._products = np.zeros((most_directions, norms.size))
+        self._basis = np.empty((most_directions, y.size))  # room: only what is used is touched
+        self._products = np.empty((most_directions, norms.size))
         self._errors = np.zeros(most_directions)
         self.count = 0
         self.added = 0
@@ -102,22 +102,23 @@ class Correlations:
         if size <= 1e-6 * length:
             return
         inside = float(np.linalg.norm(a))
+        shared = a
         if inside <= 1e-13 * length:  # a new direction already: what it shares with the others counts as rounding
-            fresh = products / size
+            shared = np.zeros(0)
         else:
-            fresh = (products - a @ self._products[: self.count]) / size
             inside = 0.0
         error = (self.slack * length + inside + float(np.abs(a) @ self._errors[: self.count])) / size
         if not error < 1e-2:  # known too badly to be of use, and later directions would inherit it
             return
         k = self.count
         self._basis[k] = rest / size
-        self._products[k] = fresh
         self._errors[k] = error
+        _kernels.learn_direction(
+            products, shared, self._products, size, error, self.norms, self.slack, self._products[k],
+            self._rest_squared, self._rest,
+        )  # fmt: skip
         self.count = k + 1
         self.added += 1
-        self._rest_squared -= np.maximum(np.abs(fresh) - error * self.norms, 0.0) ** 2
-        self._measure_rest()
 
     def _measure_rest(self) -> None:
         self._rest = np.sqrt(np.maximum(self._rest_squared, 0.0) + 4.0 * self.slack * self.norms**2)

@@ -17,7 +17,7 @@ from fastsbl.screening.rules import Rule
 
 __all__ = ["KnownLimits", "solve_working_set", "take_first"]
 
-_FIRST = 64
+_FEWEST, _FIRST = 32, 64  # columns to begin with: twice as many as exceed their limit at theta = 0, within these
 _SMALL_BALL = 0.5
 _PRODUCTS = 0.16  # memory that products may take, as a share of the dictionary's
 _SHORT = 16  # numbers per column below which a whole read costs less than bounds on all columns
@@ -127,10 +127,12 @@ def take_first(
         nearness = problem.correlations[candidates]  # in place from here: with many columns each copy counts
         if not problem.positive:
             np.abs(nearness, out=nearness)
+        bound = limits[candidates]
+        count = min(max(2 * int(np.count_nonzero(nearness > bound)), _FEWEST), _FIRST)
         nearness *= problem.scale
-        nearness -= limits[candidates]
+        nearness -= bound
         nearness /= norms[candidates]
-        index = np.concatenate([index, candidates[widest(nearness, max(0, _FIRST - working_set.size))]])
+        index = np.concatenate([index, candidates[widest(nearness, max(0, count - working_set.size))]])
     index = np.sort(index)
     working_set.add(index, limits[index])
     if start is not None:

@@ -77,6 +77,33 @@ def still_open(index, upper, lower, norms, scale, room, widening, found):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
+def leave_out(rows, basis, inside, outside, gram):
+    """Split each row into its part along an orthonormal basis (``inside``, k x s) and what that leaves, with its Gram.
+
+    Plain loops: for a few long rows they take a fraction of what matrix products do.
+    """
+    n_samples = rows.shape[1]
+    for i in range(rows.shape[0]):
+        for j in range(n_samples):
+            outside[i, j] = rows[i, j]
+        for k in range(basis.shape[0]):
+            total = 0.0
+            for j in range(n_samples):
+                total += rows[i, j] * basis[k, j]
+            inside[k, i] = total
+        for k in range(basis.shape[0]):
+            factor = inside[k, i]
+            for j in range(n_samples):
+                outside[i, j] -= factor * basis[k, j]
+        for other in range(i + 1):
+            total = 0.0
+            for j in range(n_samples):
+                total += outside[i, j] * outside[other, j]
+            gram[i, other] = total
+            gram[other, i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def bound_weights(
     index, products, n_directions, rest, first, low_rank, across, across_norm, widest, lam, errors, slack, system,
     norms, lower, start, stop,
@@ -140,14 +167,19 @@ def over_limit(upper, lower, norms, scale, drift, widening, skip, found):
 
 
 @njit(cache=True, nogil=True)
-def count_over(upper, lower, norms, scale, drifts, widenings, skip, counts):
-    """How many features `over_limit` would find for each of several drifts and widenings."""
-    rooms = drifts.shape[0]
-    counts[:] = 0
-    for i in range(upper.shape[0]):
-        if skip[i] < 0 and norms[i] > 0.0:
-            for k in range(rooms):
-                counts[k] += not (upper[i] + norms[i] * drifts[k]) * widenings[k] < scale * lower[i]
+def first_affordable(upper, lower, norms, scale, drifts, widenings, most, skip):
+    """The first of several drifts and widenings with which `over_limit` would find at most ``most`` features; or -1."""
+    for k in range(drifts.shape[0]):
+        count = 0
+        for i in range(upper.shape[0]):
+            over = not (upper[i] + norms[i] * drifts[k]) * widenings[k] < scale * lower[i]
+            if over and skip[i] < 0 and norms[i] > 0.0:
+                count += 1
+                if count > most[k]:
+                    break
+        if count <= most[k]:
+            return k
+    return -1
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ features and do not touch the dictionary at all.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dsyevd, dtrtri
 
 from fastsbl._base.parallel import run_in_chunks
 from fastsbl._base.types import Array, BoolArray, FloatArray, IndexArray
@@ -34,6 +34,18 @@ def _inverse_factor(matrix: FloatArray) -> FloatArray | None:
     """L^-1 of a positive definite L L', or None where rounding has made it singular."""
     factor, failed = dpotrf(matrix, lower=1, clean=1)
     return None if failed else np.asarray(dtrtri(factor, lower=1)[0])
+
+
+def _eigenvalues(matrix: FloatArray) -> FloatArray:
+    values, _, failed = dsyevd(matrix, compute_v=0)
+    assert not failed
+    return np.asarray(values)
+
+
+def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    values, vectors, failed = dsyevd(matrix)
+    assert not failed
+    return values, vectors
 
 
 class BoundedInner:
@@ -104,6 +116,7 @@ class BoundedInner:
         n = problem.norms.size
         self._bounded_at, self._bounded_with = y, 0
         self._upper, self._lower, self._found = np.empty(n), np.empty(n), np.empty(n, dtype=np.intp)
+        self._members = np.full(n, -1)  # 0 where the model has a feature, while a look is stored
         self.look: Look | None = None
         self.residual = y
         self._shares: dict[str, float] = {}
@@ -170,7 +183,7 @@ class BoundedInner:
         ws = self.ws
         ws.add(index[ws.position[index] < 0])
         active = ws.position[index]
-        model = SupportModel(ws.rows(active), ws.gram[np.ix_(active, active)], gamma[index], self.lam)
+        model = SupportModel(ws.rows(active), ws.gram[active[:, None], active], gamma[index], self.lam)
         return self.next(model, active)
 
     def next(self, model: SupportModel, active: IndexArray) -> InnerResult:
@@ -234,14 +247,14 @@ class BoundedInner:
         """Column numbers and model of a solution."""
         ws, active = self.ws, found.active
         gamma = np.abs(found.theta) / found.weights
-        model = SupportModel(ws.rows(active), ws.gram[np.ix_(active, active)], gamma, self.lam)
+        model = SupportModel(ws.rows(active), ws.gram[active[:, None], active], gamma, self.lam)
         return ws.index[active], model
 
     def finish(self, model: SupportModel, active: IndexArray) -> float:
-        """Look at every feature once more, with one whole read: the largest |phi_i'r|/(lam u_i) outside the support.
+        """Look at every feature once more, for the model as it is now: the largest |phi_i'r|/(lam u_i) outside it.
 
-        Features that the bounds clear are below 1 and are not evaluated. Where gamma = 0 nothing is read: the residual
-        is y, and the weights are those of the noise alone.
+        Features that bounds clear are below 1 and are not evaluated; where bounds leave too many, all are read. Where
+        gamma = 0 nothing is read: the residual is y, and the weights are those of the noise alone.
         """
         if active.size == 0:
             norms = self.problem.norms
@@ -250,24 +263,39 @@ class BoundedInner:
         residual = self.ws.residual()
         if not residual.any():
             return 0.0
-        upper = self._look_again(model, active, residual)
-        doubtful = (upper >= self.lam * self._lower * (1.0 - _RELATIVE)) & (self.problem.norms > 0)
-        doubtful[self.ws.index[active]] = False
-        index = np.flatnonzero(doubtful)
+        self._members[self.ws.index[active]] = 0
+        index = self._open(model, active, residual)
+        self._members[self.ws.index[active]] = -1
         worst = 0.0
         for low in range(0, index.size, self._at_once):
-            rows = np.ascontiguousarray(self.phi.columns(index[low : low + self._at_once]).T)
+            rows = self._rows(index[low : low + self._at_once])
             worst = max(worst, float(np.max(self._size(rows @ residual) / (self.lam * model.weights(rows)))))
         return worst
 
-    def _look_again(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> FloatArray:
-        """Bound all weights from below anew, and all correlations from above by one whole read."""
-        products = self.phi.correlate(residual)
-        self.correlations.add(residual, products)
-        if self.look is not None:
-            self.look.move_to(model, active, self.ws)
+    def _open(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> IndexArray:
+        """Features outside the model that nothing yet shows to be below their limit."""
+        look, index = self.look, self.ws.index
+        if look is not None:
+            look.move_to(model, active, self.ws)
+            if look.covers(residual) and look.danger is not None:
+                in_play = np.union1d(index[look.active], look.danger)
+                return in_play[self._members[in_play] < 0]
+        return self._look_again(model, active, residual)
+
+    def _look_again(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> IndexArray:
+        """Bound all weights from below anew, and all correlations from above, by a whole read if it takes that."""
         self._bound(model, residual, again=False)
-        return self._size(products) + self.problem.slack * self.problem.norms * float(np.linalg.norm(residual))
+        doubtful = self._doubtful(self._members)
+        if doubtful.size <= self.full_pass_share * self.phi.n_features and self.phi.cheap_columns:
+            return doubtful
+        self._take_in(self._read_all(model, residual), residual)
+        self._bound(model, residual, again=True)
+        return self._doubtful(self._members)
+
+    def _take_in(self, products: FloatArray, residual: FloatArray) -> None:
+        """Sharpen the bounds on correlations by a whole read."""
+        error = self.problem.slack * float(np.linalg.norm(residual))
+        np.minimum(self._upper, self._size(products) + error * self.problem.norms, out=self._upper)
 
     # -- looking at features -----------------------------------------------------------------------
     def _result(self, residual: FloatArray) -> InnerResult:
@@ -342,26 +370,26 @@ class BoundedInner:
         """Sharpen the bounds on some weights, from the products in memory, if the model is regular to rounding."""
         seen, size = self.correlations, model.size
         k = seen.count
-        inside = seen.basis @ model.scaled.T  # Q'B, k x s
+        inside, outside = np.empty((k, size)), np.empty_like(model.scaled)  # Q'B, and as rows what Q leaves of B
+        gram = np.empty((size, size))
+        _kernels.leave_out(model.scaled, seen.basis, inside, outside, gram)
         widest, across_norm = self.lam, 0.0
         growth = 1.0 + float(np.trace(model.inner)) / self.lam  # bounds the condition of S
         system = 1e-15 * (k + size + 8) * growth  # rounding of what is solved with S_QQ, relative
         low_rank = 2 * size < k
         first, across = np.zeros((0, k)), np.zeros((0, k))
         if size:
-            outside = model.scaled - inside.T @ seen.basis  # rows: what Q leaves of B
-            gram = outside @ outside.T
             back = _inverse_factor(self.lam * np.eye(size) + inside.T @ inside)  # I - B'Q S_QQ^-1 Q'B = lam back'back
             if back is None:
                 return
-            widest += self.lam * max(float(np.linalg.eigvalsh(back @ gram @ back.T)[-1]), 0.0)
+            widest += self.lam * max(float(_eigenvalues(back @ gram @ back.T)[-1]), 0.0)
             widest = widest * (1.0 + system) + 1e-12 * float(np.trace(gram)) + 1e-15 * float(np.trace(model.inner))
             long = back.T @ (back @ inside.T)  # z has the length of B_outside times this times c
             if size < k:
-                values, vectors = np.linalg.eigh(gram)
+                values, vectors = _eigenvectors(gram)
                 across = (vectors * np.sqrt(np.maximum(values, 0.0))).T @ long
             else:
-                values, vectors = np.linalg.eigh(long.T @ gram @ long)
+                values, vectors = _eigenvectors(long.T @ gram @ long)
                 across = (vectors * np.sqrt(np.maximum(values, 0.0))).T
             across_norm = float(np.linalg.norm(across))
             if low_rank:
@@ -403,23 +431,23 @@ class BoundedInner:
             products = self._read_all(model, residual)
             if doubtful is None:
                 self._bound(model, residual, again=False)
-            error = self.problem.slack * float(np.linalg.norm(residual))
-            np.minimum(self._upper, self._size(products) + error * self.problem.norms, out=self._upper)
+            self._take_in(products, residual)
             if doubtful is not None:
                 self._bound(model, residual, again=True)
             if doubtful is None and self._wake(model, self._lower, 1.0):
                 return True
             doubtful = self._doubtful(ws.position)
             self._crowded = doubtful.size > self.full_pass_share * phi.n_features
-        joined = False
+        joined, length = False, float(np.linalg.norm(residual))
         for low in range(0, doubtful.size, self._at_once):
             part = doubtful[low : low + self._at_once]
-            rows = np.ascontiguousarray(phi.columns(part).T)
-            values = self._size(rows @ residual)
-            self._upper[part] = values
-            over = values >= self.lam * self._lower[part] * (1.0 - _RELATIVE)
+            products, error, rows = self._look_at(part, residual[None])
+            self._upper[part] = self._size(products[:, 0]) + error * length * self.problem.norms[part]
+            over = self._upper[part] >= self.lam * self._lower[part] * (1.0 - _RELATIVE)
             if over.any():
-                some, self._lower[part[over]] = self._join(model, part[over], rows[over], values[over])
+                part, rows = part[over], self._rows(part[over]) if rows is None else rows[over]
+                values = self._size(rows @ residual)
+                some, self._lower[part] = self._join(model, part, rows, values)
                 joined |= some
         return joined
 
@@ -436,10 +464,11 @@ class BoundedInner:
         extra = min(max(1, int(np.count_nonzero(values > self.worth * self.lam))), self._room // 2)
         leading = (vectors[:, -extra:].T @ outside) / np.sqrt(np.maximum(values[-extra:, None], 1e-300))
         together = self.phi.correlate(np.vstack([residual, leading]).T)
-        seen.add(residual, together[:, 0])
+        products = np.ascontiguousarray(together[:, 0])
+        seen.add(residual, products)
         for k in range(leading.shape[0]):
-            seen.add(leading[k], together[:, k + 1])
-        return np.ascontiguousarray(together[:, 0])
+            seen.add(leading[k], np.ascontiguousarray(together[:, k + 1]))
+        return products
 
     def _bound(self, model: SupportModel, residual: FloatArray, *, again: bool) -> None:
         """Bound all correlations and weights: carry on what is known, and sharpen it where that does not settle it.
@@ -476,33 +505,49 @@ class BoundedInner:
     def _remember(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> None:
         """Keep this look at all features, with room for the coming steps if only few are then in danger.
 
-        Features that bounds do not clear within that room are evaluated exactly, once.
+        Features that bounds do not clear within that room are looked at singly, once.
         """
         step = float(np.linalg.norm(residual - self.residual))
-        self._upper[self.ws.index] = self._size(self.ws.g)
-        outside = np.full(self.phi.n_features, -1)
-        outside[self.ws.index[active]] = 0
-        room = self._best_room(outside, step)
+        upper, lower, ws = self._upper, self._lower, self.ws
+        upper[ws.index] = self._size(ws.g)
+        self._members[ws.index[active]] = 0
+        room = self._best_room(self._members, step)
+        spare = (
+            (np.empty(upper.size), np.empty(upper.size)) if self.look is None else (self.look.upper, self.look.lower)
+        )
+        self.look = Look(residual, model, active, upper, lower)
         if room is not None:
             drift, widening = room
-            index = self._doubtful(outside, drift, widening)
-            rows = np.ascontiguousarray(self.phi.columns(index).T)
+            index = self._doubtful(self._members, drift, widening)
+            products, error, rows = self._look_at(index, np.vstack([residual, model.scaled]))
             self._singles += index.size
-            self._upper[index] = self._size(rows @ residual)
-            self._lower[index] = model.weights(rows)
-            reach = (self._upper[index] + self.problem.norms[index] * drift) * widening
-            danger = reach >= self.lam * self._lower[index] * (1.0 - _RELATIVE)
-            self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())
-            self.look.guard(index[danger], rows[danger], drift, widening)
-            return
-        self.look = Look(residual, model, active, self._upper.copy(), self._lower.copy())
+            norms = self.problem.norms[index]
+            upper[index] = self._size(products[:, 0]) + error * float(np.linalg.norm(residual)) * norms
+            lower[index] = np.maximum(lower[index], model.weights_at_least(norms, products[:, 1:], error))
+            danger = (upper[index] + norms * drift) * widening >= self.lam * lower[index] * (1.0 - _RELATIVE)
+            self.look.guard(index[danger], self._rows(index[danger]) if rows is None else rows[danger], drift, widening)
+        self._members[ws.index[active]] = -1
+        self._upper, self._lower = spare  # to be written before they are read
+
+    def _rows(self, index: IndexArray) -> Array:
+        """Columns as the rows of an array."""
+        return np.ascontiguousarray(self.phi.columns(index).T)
+
+    def _look_at(self, index: IndexArray, vectors: FloatArray) -> tuple[FloatArray, float, Array | None]:
+        """Products of some columns with vectors (given as rows), and their rounding error per unit of both norms.
+
+        The columns come with them if they had to be taken out: where that is the only way, or more exact.
+        """
+        if self.phi.cheap_columns and self.phi.dtype == np.float64:
+            return self.phi.correlate(vectors.T, index), self.problem.slack, None
+        rows = self._rows(index)
+        return rows @ vectors.T, (64 + rows.shape[1]) * float(np.finfo(np.float64).eps), rows
 
     def _best_room(self, outside: IndexArray, step: float) -> tuple[float, float] | None:
         """The best room that may be had for its price."""
         drifts, widenings = self.rooms[:, 0] * step, self.rooms[:, 1]
-        counts = np.empty(drifts.size, dtype=np.intp)
-        _kernels.count_over(self._upper, self._lower, self.problem.norms, self.lam, drifts, widenings, outside, counts)
-        affordable = np.flatnonzero(counts <= np.minimum(self.rooms[:, 2] * self.phi.n_features, self._at_once))
-        if affordable.size == 0:
-            return None
-        return float(drifts[affordable[0]]), float(widenings[affordable[0]])
+        best = _kernels.first_affordable(
+            self._upper, self._lower, self.problem.norms, self.lam, drifts, widenings,
+            np.minimum(self.rooms[:, 2] * self.phi.n_features, self._at_once), outside,
+        )  # fmt: skip
+        return None if best < 0 else (float(drifts[best]), float(widenings[best]))

@@ -60,11 +60,11 @@ class GramInner(BoundedInner):
             chosen = np.sort(violators[widest(depth, max(32, ws.support().size // 4))])
             ws.add(chosen, limits[chosen])
 
-    def _look_again(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> FloatArray:
+    def _look_again(self, model: SupportModel, active: IndexArray, residual: FloatArray) -> IndexArray:
         """Bound all weights from below anew, and all correlations from above."""
         self._in_model = self.ws.index[active]
         self._bound(model, residual, again=False)
-        return self._upper
+        return self._doubtful(self._members)
 
     def _sizes(self) -> tuple[FloatArray, FloatArray]:
         """``|phi_i' r|`` of all features for the coefficients in hand, and a bound on its rounding."""

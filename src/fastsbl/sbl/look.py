@@ -52,7 +52,7 @@ class Look:
         if not grown.any():
             self.factor = 1.0
             return
-        products = working_set.gram[np.ix_(self.active, active[grown])]
+        products = working_set.gram[self.active[:, None], active[grown]]
         left, x = self.model.split(model.rows[grown], products)
         root = np.sqrt(growth[grown])
         square = (left @ left.T + x.T @ x) * root[:, None] * root

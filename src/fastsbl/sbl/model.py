@@ -123,6 +123,19 @@ class SupportModel:
         squares = np.einsum("ij,ij->i", left.conj(), left).real + np.einsum("ij,ij->j", x.conj(), x).real
         return np.asarray(np.sqrt(squares))
 
+    def weights_at_least(self, norms: FloatArray, products: Array, error: float) -> FloatArray:
+        """Lower bounds on ``u`` of vectors, from their norms and their products with the rows of ``scaled``.
+
+        ``lam u^2 = ||phi||^2 - ||L^-1 B^H phi||^2`` with ``L L^H = lam I + B^H B``, where that difference is more than
+        rounding; each product may be off by ``error`` times the norms of its two vectors.
+        """
+        if self.size == 0:
+            return norms * ((1.0 - error) / np.sqrt(self.lam))
+        within = self.whiten(np.ascontiguousarray(products.T))
+        length = np.sqrt(np.einsum("ij,ij->j", within.conj(), within).real)
+        length += 4.0 * error * np.sqrt(1.0 + float(np.trace(self.inner).real) / self.lam) * norms
+        return np.asarray(np.sqrt(np.maximum((norms * (1.0 - error)) ** 2 - length**2, 0.0) / self.lam))
+
     def own_weights(self) -> FloatArray:
         """``u`` of the active features themselves."""
         return self.weights(self.rows, self.gram)

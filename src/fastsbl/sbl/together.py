@@ -20,7 +20,7 @@ from fastsbl.dictionary import Dictionary
 
 __all__ = ["run_together"]
 
-_MOST_VECTORS = 32  # per read: more gains little
+_MOST_VECTORS = 32  # per read: more gains nothing
 _MOST_FITS = 64
 _BYTES = 2**30  # of all fits at work
 
@@ -128,7 +128,7 @@ class SharedReads:
             for request in batch:
                 wide = _width(request)
                 part = product[:, place : place + wide]
-                request.product = np.ascontiguousarray(part if request.vectors.ndim == 2 else part[:, 0])
+                request.product = part.copy(order="F") if request.vectors.ndim == 2 else part[:, 0].copy()
                 place += wide
         except BaseException as error:
             for request in batch:
