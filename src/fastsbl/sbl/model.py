@@ -130,7 +130,7 @@ class SupportModel:
         rounding; each product may be off by ``error`` times the norms of its two vectors.
         """
         if self.size == 0:
-            return norms * ((1.0 - error) / np.sqrt(self.lam))
+            return np.asarray(norms * ((1.0 - error) / np.sqrt(self.lam)))
         within = self.whiten(np.ascontiguousarray(products.T))
         length = np.sqrt(np.einsum("ij,ij->j", within.conj(), within).real)
         length += 4.0 * error * np.sqrt(1.0 + float(np.trace(self.inner).real) / self.lam) * norms
