@@ -3,8 +3,11 @@
 The columns are `fastsbl.datasets.mnist_dictionary` (784 x 10,000, unit norm), the images those of the first run of
 `fastsbl study classification`, the ratios lambda / lambda_max its grid, with .001 in the place of 0; init="unit", tol
 1e-4. The images of a run are fitted together, on a dictionary that holds the inner products of its columns; they are
-computed once, and that time is printed. The loop solves each weighted lasso with celer, from the answer before, and
-takes all weights from one product (`fastsbl.bench`). The Loss of both is computed here from their gamma.
+computed once, and that time is printed. Times are processor time.
+
+The loop solves each weighted lasso with celer, from the answer before, and takes all weights from one product
+(`fastsbl.bench`). It is given the ratios up to .8: above, most fits end with nothing, and celer stops short of its
+tolerance after a very long time; for the sum they count as those at .8. The Loss of both is computed here from gamma.
 
     python benchmarks/classification_speed.py                            # 100 images in batches, celer on 3
     python benchmarks/classification_speed.py --images 20 --celer 1      # quicker
@@ -21,18 +24,20 @@ import numpy as np
 from fastsbl._base.parallel import one_thread_each
 from fastsbl.bench.data import Problem
 from fastsbl.bench.sbl import SBL_SOLVERS
+from fastsbl.bench.solvers import quiet
 from fastsbl.dictionary import as_dictionary
 from fastsbl.sbl import fit_sbl_batch, loss
 from fastsbl.studies._classifiers import Digits
 from fastsbl.studies.classification import PAPER_RATIOS, ZERO_RATIO
 
 FITS_PER_RATIO = 5_000
+MOST_FOR_CELER = 0.8
 
 
 def clock(task):
-    start = time.perf_counter()
+    start = time.process_time()
     answer = task()
-    return time.perf_counter() - start, answer
+    return time.process_time() - start, answer
 
 
 def main():
@@ -50,7 +55,7 @@ def main():
         print(f"inner products of all columns: {seconds:.1f} s, once", flush=True)
         largest = np.abs(plain.correlate(queries.targets)).max(axis=0)
         fit_sbl_batch(phi, queries.targets[:, :2], 0.05 * largest[:2], init="unit", n_jobs=1)  # compiles
-        rows = []
+        rows, celer = [], float("nan")
         print(
             "ratio   batch, ms an image   celer, ms an image   ratio of times   largest difference of Loss", flush=True
         )
@@ -58,13 +63,14 @@ def main():
             lam = (value or ZERO_RATIO) * largest
             took, fits = clock(lambda lam=lam: fit_sbl_batch(phi, queries.targets, lam, init="unit", n_jobs=1))
             ours, theirs, gaps = 1e3 * took / len(fits), [], []
-            for k in range(arguments.celer if loop.installed else 0):
+            for k in range(arguments.celer if loop.installed and value <= MOST_FOR_CELER else 0):
                 problem = Problem("mnist", "MNIST", matrix, np.ascontiguousarray(queries.targets[:, k]))
-                took, answer = clock(lambda p=problem, k=k, lam=lam: loop.solve(p, float(lam[k]), 1e-4))
+                took, answer = clock(lambda p=problem, k=k, lam=lam: quiet(lambda: loop.solve(p, float(lam[k]), 1e-4)))
                 theirs.append(1e3 * took)
                 found = loss(matrix, problem.y, answer.values, float(lam[k]))
                 gaps.append(abs(found - fits[k].loss) / abs(found))
-            celer = float(np.mean(theirs)) if theirs else float("nan")
+            if theirs:
+                celer = float(np.mean(theirs))
             rows.append({"ratio": value, "batch_ms": ours, "celer_ms": celer, "loss": max(gaps, default=None)})
             print(
                 f"{value:5g} {ours:20.1f} {celer:20.0f} {celer / ours:16.0f}   {max(gaps, default=np.nan):.1e}",
