@@ -116,6 +116,6 @@ def test_a_batch_reads_together(counts):
     phi = as_dictionary(problem.matrix)
     results = fit_sbl_batch(phi, Y, 0.1 * np.abs(problem.matrix.T @ Y).max(axis=0), init="unit", n_jobs=1)
     assert all(result.converged for result in results)
-    assert 30 <= sum(result.passes for result in results)  # apart
+    assert sum(result.passes for result in results) >= 30  # apart
     counts.passes = phi.passes
     within(counts, 15, 96, 288, 90, 2048, 15.0)  # 3 reads if nobody is late, which depends on the machine
