@@ -123,7 +123,7 @@ def photometry(field, keep=None):
     model = ImagePSF(field.samples, oversampling=5, origin=(60, 60))
     out = {}
     for times in (3.0, 5.0):
-        finder = DAOStarFinder(times * np.median(field.error), 2.6)
+        finder = DAOStarFinder(times * np.median(field.error), 2.6, min_separation=0)
         grouper = SourceGrouper(2.0)
         run = IterativePSFPhotometry(model, (5, 5), finder, grouper=grouper, aperture_radius=2.5, sub_shape=(25, 25))
         found = run(field.image - LEVEL, error=field.error)

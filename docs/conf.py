@@ -15,12 +15,13 @@ if importlib.util.find_spec("fastsbl") is None:  # not installed: document the s
 import classification  # noqa: E402
 import outer_loop  # noqa: E402
 import phase_transition  # noqa: E402
+import point_sources  # noqa: E402
 import profiles  # noqa: E402
 import screening_regions  # noqa: E402
 
 import fastsbl  # noqa: E402
 
-for picture in (classification, outer_loop, phase_transition, profiles, screening_regions):
+for picture in (classification, outer_loop, phase_transition, point_sources, profiles, screening_regions):
     picture.main(HERE / "figures")
 
 project = "fastsbl"
