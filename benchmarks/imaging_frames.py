@@ -86,15 +86,15 @@ class Field:
         self.error = np.sqrt(model / GAIN)
 
 
-def ours(field, keep=None):
-    catalog = locate_sources(field.image, field.psf, gain=GAIN)
-    if keep is not None:
+def ours(field, asked):
+    catalog = locate_sources(field.image, field.psf, gain=GAIN, n_jobs=asked.jobs)
+    if asked.keep is not None:
         names = ("x_fit", "y_fit", "x_err", "y_err", "flags")
-        np.save(keep / "pulls.npy", np.column_stack([np.asarray(catalog.table[name]) for name in names]))
+        np.save(asked.keep / "pulls.npy", np.column_stack([np.asarray(catalog.table[name]) for name in names]))
     return {"": rows_of(catalog)}
 
 
-def from_truth(field, keep=None):
+def from_truth(field, asked):
     from fastsbl.imaging.detect import gain_threshold
     from fastsbl.imaging.refine import Scene, SourceShape
     from fastsbl.imaging.search import Search
@@ -116,7 +116,7 @@ def from_truth(field, keep=None):
     return {"": scene.par[:, :3]}
 
 
-def photometry(field, keep=None):
+def photometry(field, asked):
     from photutils.detection import DAOStarFinder
     from photutils.psf import ImagePSF, IterativePSFPhotometry, SourceGrouper
 
@@ -132,7 +132,7 @@ def photometry(field, keep=None):
     return out
 
 
-def extractor(field, keep=None):
+def extractor(field, asked):
     import sep
 
     sep.set_extract_pixstack(1_000_000)
@@ -150,16 +150,16 @@ def extractor(field, keep=None):
 CROWDED = {"fastsbl": ours, "truth": from_truth, "IterativePSFPhotometry": photometry, "sep": extractor}
 
 
-def answers_of(name, field, keep):
+def answers_of(name, field, asked):
     """Positions and fluxes for each setting of a method, and seconds for one; from the folder if they are there."""
-    file = keep / f"crowded-{name}.npz" if keep else None
+    file = asked.keep / f"crowded-{name}.npz" if asked.keep else None
     if file is not None and file.exists():
         found = dict(np.load(file))
     else:
         clock = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = CROWDED[name](field, keep)
+            found = CROWDED[name](field, asked)
         found["seconds"] = (time.perf_counter() - clock) / len(found)
         if file is not None:
             np.savez(file, **found)
@@ -171,7 +171,7 @@ def crowded(asked):
     print("| method | setting | s | found | completeness | purity | F1 | error px |\n|---|---|" + "---:|" * 6)
     curves = []
     for name in asked.only or CROWDED:
-        found, seconds = answers_of(name, field, asked.keep)
+        found, seconds = answers_of(name, field, asked)
         matches = {setting: match_sources(rows[:, :2], field.true[:, :2], 1.0) for setting, rows in found.items()}
         setting = max(matches, key=lambda one: matches[one].f1)
         match = matches[setting]
@@ -393,7 +393,7 @@ def main():
     parser.add_argument("--only", nargs="+", help="some of the methods or cases")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="crowded: folder of answers to go on with")
     parser.add_argument("--frames", type=int, default=100, help="microscopy: frames, of 500 (100)")
-    parser.add_argument("--jobs", type=int, default=2, help="large: processes (2)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of ours, crowded and large (2)")
     asked = parser.parse_args()
     if asked.keep is not None:
         asked.keep.mkdir(parents=True, exist_ok=True)
