@@ -11,5 +11,7 @@ Array: TypeAlias = NDArray[Any]
 """A real or complex array."""
 IndexArray: TypeAlias = NDArray[np.intp]
 """Column numbers."""
+IntArray: TypeAlias = NDArray[np.int64]
+"""Numbers of sources, frames and pixels."""
 BoolArray: TypeAlias = NDArray[np.bool_]
 """A mask."""

@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
-from fastsbl.imaging._typing import FloatArray, IntArray
+from fastsbl._base.types import FloatArray, IntArray
 
 _DENSE_LIMIT = 250_000  # entries of a component's cost matrix up to which the dense solver is used
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from fastsbl.imaging._typing import BoolArray, FloatArray, IntArray
+from fastsbl._base.types import BoolArray, FloatArray, IntArray
 from fastsbl.imaging.catalog import SourceCatalog, SourceFlag
 from fastsbl.imaging.matching import near_pairs
 from fastsbl.imaging.refine import Scene

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastsbl.imaging._typing import FloatArray
+from fastsbl._base.types import FloatArray
 
 
 def optional_import(module: str, purpose: str, package: str | None = None) -> Any:

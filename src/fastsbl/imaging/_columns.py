@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.types import FloatArray, IntArray
 from fastsbl.imaging import _kernels
-from fastsbl.imaging._typing import FloatArray, IntArray
 from fastsbl.imaging.psf import PSF, GaussianPSF, stamp_origin
 
 _CHUNK_ELEMENTS = 4_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastsbl.imaging._typing import BoolArray, FloatArray
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl.imaging.catalog import SourceCatalog
 from fastsbl.imaging.psf import PSF, GaussianPSF
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf
 
-from fastsbl.imaging._typing import FloatArray
+from fastsbl._base.types import FloatArray
 
 _SQRT2 = np.sqrt(2.0)
 _SQRT2PI = np.sqrt(2.0 * np.pi)

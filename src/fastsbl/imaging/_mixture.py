@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl._base.warnings import ConvergenceWarning
 from fastsbl.dictionary import as_dictionary
-from fastsbl.imaging._typing import BoolArray, FloatArray
 from fastsbl.imaging.psf import PSF
 from fastsbl.imaging.sources import SourceDictionary, grid_source_dictionary, sample_source_dictionary
 from fastsbl.sbl import fit_sbl

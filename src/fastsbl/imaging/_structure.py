@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastsbl.imaging._typing import BoolArray, FloatArray
+from fastsbl._base.types import BoolArray, FloatArray
 
 __all__ = ["follow", "is_structured", "lag_covariances", "white_variance"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging._checks import check_positive
 from fastsbl.imaging._files import open_text
-from fastsbl.imaging._typing import FloatArray
 
 HEADER = (
     "frame",

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.interpolate import BSpline
 from scipy.ndimage import convolve1d
 
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl.imaging._checks import optional_import
-from fastsbl.imaging._typing import BoolArray, FloatArray
 
 __all__ = ["noise_variance_of", "sky_level", "smooth_background"]
 

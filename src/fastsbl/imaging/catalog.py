@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging import _thunderstorm
 from fastsbl.imaging._checks import optional_import
 from fastsbl.imaging._files import atomic_path, suffix_of
-from fastsbl.imaging._typing import FloatArray
 
 __all__ = ["COLUMNS", "SourceCatalog", "SourceFlag", "add_sky_coordinates", "empty_table", "read_catalog"]
 

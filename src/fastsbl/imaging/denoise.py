@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl.imaging._checks import check_range
 from fastsbl.imaging._errors import model_std
 from fastsbl.imaging._mixture import MixtureFit, fit_mixture
 from fastsbl.imaging._structure import follow
-from fastsbl.imaging._typing import BoolArray, FloatArray
 from fastsbl.imaging.background import noise_variance_of
 from fastsbl.imaging.catalog import SourceCatalog
 from fastsbl.imaging.localize import Background, _read_background, _read_image, _read_variance, locate_sources

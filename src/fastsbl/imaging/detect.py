@@ -9,8 +9,8 @@ from scipy.ndimage import correlate1d, maximum_filter
 from scipy.optimize import brentq
 from scipy.signal import oaconvolve
 
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging._gaussian import pixel_factor
-from fastsbl.imaging._typing import FloatArray
 from fastsbl.imaging.refine import SourceShape
 
 __all__ = ["ScoreMap", "gain_threshold"]

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl.imaging import _fits
 from fastsbl.imaging._checks import optional_import
 from fastsbl.imaging._files import atomic_path, is_compressed, open_text, suffix_of
 from fastsbl.imaging._stacks import FITS, STACKS, ImageFormatError, Stack, clear_errors
-from fastsbl.imaging._typing import BoolArray, FloatArray
 
 __all__ = ["ImageData", "ImageFormatError", "iter_frames", "read_image", "write_image"]
 

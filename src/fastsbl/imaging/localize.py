@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl.imaging._catalogue import catalogue_of
 from fastsbl.imaging._checks import (
     check_count,
@@ -16,7 +17,6 @@ from fastsbl.imaging._checks import (
     check_positive,
     check_range,
 )
-from fastsbl.imaging._typing import BoolArray, FloatArray
 from fastsbl.imaging.background import sky_level, smooth_background
 from fastsbl.imaging.catalog import SourceCatalog
 from fastsbl.imaging.detect import gain_threshold

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import FloatArray, IntArray
 from fastsbl.imaging._assignment import assign
 from fastsbl.imaging._checks import check_points, check_positive
-from fastsbl.imaging._typing import FloatArray, IntArray
 
 __all__ = [
     "CompletenessPurity",

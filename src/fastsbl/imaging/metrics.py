@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.types import FloatArray, IntArray
 from fastsbl.imaging._assignment import assign
 from fastsbl.imaging._checks import check_finite, check_points
-from fastsbl.imaging._typing import FloatArray, IntArray
 from fastsbl.imaging.matching import (
     CompletenessPurity,
     SourceMatch,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.ndimage import spline_filter
 
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging import _kernels
 from fastsbl.imaging._checks import check_finite, check_fraction, check_shape
-from fastsbl.imaging._typing import FloatArray
 from fastsbl.imaging.psf import StampGradient, relative_positions
 
 __all__ = ["PSFNormalizationWarning", "PixelPSF"]

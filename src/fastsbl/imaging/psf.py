@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import FloatArray, IntArray
 from fastsbl.imaging._checks import check_finite, check_fraction, check_positive, check_shape
 from fastsbl.imaging._gaussian import (
     RotatedShape,
@@ -23,7 +24,6 @@ from fastsbl.imaging._gaussian import (
     rotated_stamps,
     rotated_stamps_gradient,
 )
-from fastsbl.imaging._typing import FloatArray, IntArray
 
 __all__ = ["PSF", "GaussianPSF", "StampGradient", "stamp_origin"]
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging._checks import check_finite, check_fraction, check_positive, check_shape
 from fastsbl.imaging._gaussian import pixel_factor, pixel_factor_gradient
-from fastsbl.imaging._typing import FloatArray
 
 __all__ = ["GaussianPSF3D", "StampGradient3D"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import BoolArray, FloatArray, IntArray
 from fastsbl.imaging._checks import check_count, check_positive, check_range
-from fastsbl.imaging._typing import BoolArray, FloatArray, IntArray
 from fastsbl.imaging.localize import _read_image, locate_sources
 from fastsbl.imaging.matching import match_sources, near_pairs
 from fastsbl.imaging.psf import PSF, GaussianPSF

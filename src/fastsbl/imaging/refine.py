@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastsbl._base.types import BoolArray, FloatArray, IntArray
 from fastsbl.imaging import _fit_kernels as kernels
-from fastsbl.imaging._typing import BoolArray, FloatArray, IntArray
 from fastsbl.imaging.pixel_psf import _PAD, PixelPSF
 from fastsbl.imaging.psf import PSF, GaussianPSF
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging import _kernels
 from fastsbl.imaging._checks import check_finite, check_shape
 from fastsbl.imaging._gaussian import pixel_factor
-from fastsbl.imaging._typing import FloatArray
 from fastsbl.imaging.psf import PSF, GaussianPSF, stamp_origin
 
 __all__ = ["render_sources"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fastsbl.imaging._typing import BoolArray, FloatArray, IntArray
+from fastsbl._base.types import BoolArray, FloatArray, IntArray
 from fastsbl.imaging.background import noise_variance_of
 from fastsbl.imaging.detect import ScoreMap
 from fastsbl.imaging.refine import Scene

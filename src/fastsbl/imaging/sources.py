@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
 from fastsbl._base.brief import Brief
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging import _kernels
 from fastsbl.imaging._checks import check_count, check_fraction, check_positive, check_range, check_shape
 from fastsbl.imaging._columns import extent, fill_dense, fill_from_stamps
-from fastsbl.imaging._typing import FloatArray
 from fastsbl.imaging.psf import PSF, GaussianPSF
 
 __all__ = [

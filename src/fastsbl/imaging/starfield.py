@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fastsbl._base.types import FloatArray
 from fastsbl.imaging._checks import check_count, check_positive, check_range, check_shape, optional_import
-from fastsbl.imaging._typing import FloatArray
 from fastsbl.imaging.psf import PSF, GaussianPSF
 from fastsbl.imaging.render import render_sources
 

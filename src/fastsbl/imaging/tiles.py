@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from fastsbl.imaging._typing import BoolArray, FloatArray
+from fastsbl._base.types import BoolArray, FloatArray
 from fastsbl.imaging.refine import Scene, SourceShape
 from fastsbl.imaging.search import Search
 
