@@ -145,6 +145,17 @@ def test_tiles_give_what_the_whole_frame_gives(psf):
         assert np.nanmax(np.abs(shift) / np.asarray(whole.table[f"{name}_err"])[other]) < 0.1
 
 
+def test_tiles_know_the_light_of_their_neighbours():
+    options = {"psf": PSF, "flux_range": (100, 20_000), "background": 5.0, "poisson": True}
+    field = make_starfield((48, 90), 40, rng=3, **options)
+    whole = locate_sources(field.image, PSF, gain=1.0, tile=None)
+    tiled = locate_sources(field.image, PSF, gain=1.0, tile=24)
+    found, other = match_sources(tiled.xy, whole.xy, 0.3).pairs.T
+    assert found.size == len(whole) == len(tiled)
+    shift = np.asarray(tiled.table["flux_fit"])[found] - np.asarray(whole.table["flux_fit"])[other]
+    assert np.nanmax(np.abs(shift) / np.asarray(whole.table["flux_err"])[other]) < 0.2
+
+
 def test_processes_do_not_change_the_answer():
     field = make_starfield((40, 60), 10, psf=PSF, snr_db=12.0, rng=6)
     alone, shared = (locate_sources(field.image, PSF, tile=30, n_jobs=jobs) for jobs in (1, 2))

@@ -190,6 +190,10 @@ class LightVariance:
         )
         return LightVariance(read, self.gain, fixed)
 
+    def plus(self, light: FloatArray) -> LightVariance:
+        """The same with more light that is not part of the model."""
+        return LightVariance(self.read, self.gain, self.fixed + light)
+
 
 def _read_image(image: ArrayLike, mask: ArrayLike | None) -> tuple[FloatArray, BoolArray]:
     """Image as floats and the pixels that count."""

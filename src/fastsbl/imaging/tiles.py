@@ -177,6 +177,8 @@ def _job(
     others = scene.residual[part.outer].copy()
     scene_like = Scene(others, weight, scene.shape)
     scene_like.paint(others, mine - corner, 1.0)
+    if options["variance_of"] is not None:  # the light of the level and of other tiles' sources is noisy here too
+        options["variance_of"] = options["variance_of"].plus(scene.data[part.outer] - others)
     return others, weight, scene.shape, mine - corner, 0.0, options
 
 
