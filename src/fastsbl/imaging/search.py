@@ -70,7 +70,7 @@ class Search:
         self.n_valid = int(np.count_nonzero(self.base_weight))
         room = (self.n_valid // 3 - int(with_level)) // scene.shape.n_par
         self.max_sources = max(0, min(max_sources, room))
-        self.score = ScoreMap(scene.shape, self.base_weight, with_level=with_level)
+        self._score: ScoreMap | None = None
         self.variance = 1.0
         self.chi2 = 0.0
         self.converged = False
@@ -105,7 +105,7 @@ class Search:
                 self._tested.clear()
                 self._refused.clear()
                 scene.weight = weight
-                self.score = ScoreMap(scene.shape, weight, with_level=self.with_level)
+                self._score = None
         if self.learn_noise:
             free = self.n_valid - scene.n * scene.shape.n_par - int(self.with_level)
             whole = float(np.vdot(self.base_weight * scene.residual, scene.residual)) / max(free, 1)
@@ -125,6 +125,14 @@ class Search:
             self.variance = variance
             scene.weight = self.base_weight / variance
         self.chi2 = self._chi2()
+
+    @property
+    def score(self) -> ScoreMap:
+        """Gains of one more source; made when it is asked for, since large frames never ask for the whole."""
+        if self._score is None:
+            weight = self.base_weight if self.variance_of is None else self.scene.weight
+            self._score = ScoreMap(self.scene.shape, weight, with_level=self.with_level)
+        return self._score
 
     def _chi2(self) -> float:
         return float(np.vdot(self.scene.weight * self.scene.residual, self.scene.residual))

@@ -126,11 +126,11 @@ def search_tiles(
         if progress is not None:
             progress(done, total)
     found = []
-    for part, (par, _) in zip(parts, answers, strict=True):
+    for part, (par, _, _) in zip(parts, answers, strict=True):
         moved = par + np.array([*part.corner, 0.0, 0.0])
         found.append(moved[part.owns(moved, frame)])
     if options["with_level"]:
-        scene.set_level(float(np.median([level for _, level in answers])))
+        scene.set_level(float(np.median([level for _, level, _ in answers])))
     scene.append(np.vstack(found))
     whole.refresh()
     whole.polish()
@@ -152,7 +152,8 @@ def search_tiles(
             if progress is not None:
                 progress(done, total)
         keep = ~np.any(inside, axis=0) if inside else np.ones(scene.n, dtype=np.bool_)
-        new = [par + np.array([*part.corner, 0.0, 0.0]) for part, (par, _) in zip(mine, answers, strict=True)]
+        new = [par + np.array([*part.corner, 0.0, 0.0]) for part, (par, _, _) in zip(mine, answers, strict=True)]
+        settled &= all(converged for *_, converged in answers)
         scene.par = np.vstack([scene.par[keep], *new])
         scene.rebuild()
     whole.polish(sweeps=3)
@@ -189,13 +190,13 @@ def _search(
     start: FloatArray,
     level: float,
     options: dict[str, Any],
-) -> tuple[FloatArray, float]:
+) -> tuple[FloatArray, float, bool]:
     scene = Scene(data, weight, shape)
     scene.set_level(level)
     if start.shape[0]:
         scene.append(start)
     if not np.any(weight > 0):
-        return start, level
+        return start, level, True
     search = Search(scene, **options)
     search.run()
-    return scene.par, scene.level
+    return scene.par, scene.level, search.converged
