@@ -197,42 +197,59 @@ def within_one_error(values):
     return kept
 
 
+MEASURES = {
+    "R2 on the test rows (± standard error over the splits; \\* best or within one standard error of it)": "r2",
+    "Negative log predictive density of the test rows": "density",
+    "Share of the test rows within their 90 % intervals": "coverage",
+    "Nonzero coefficients": "nonzero",
+    "Seconds of processor time for a fit (median)": "seconds",
+}
+FORMATS = {"density": "{:.3f}", "coverage": "{:.1%}", "nonzero": "{:.1f}", "seconds": "{:.3f}"}
+
+
+def cell(measure, values, starred):
+    if measure != "r2":
+        return FORMATS[measure].format(np.median(values) if measure == "seconds" else values.mean())
+    error = f" ± {values.std(ddof=1) / np.sqrt(values.size):.3f}" if values.size > 1 else ""
+    return f"{values.mean():.3f}{error}" + (" \\*" if starred else "")
+
+
 def table_of(found):
-    lines = [
-        "| data (rows x columns) | regressor | test R2 | NLPD | 90 % holds | nonzero | seconds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    starred = defaultdict(set)
-    mean_of = {}
-    for data in found:
-        values = {name: np.array([r["r2"] for r in rows]) for name, rows in found[data].items()}
-        starred[data] = within_one_error(values)
-        for name, rows in found[data].items():
-            mean = {key: np.mean([r[key] for r in rows]) for key in ("density", "coverage", "nonzero")}
-            mean["seconds"] = np.median([r["seconds"] for r in rows])
-            mean["r2"] = values[name].mean()
-            mean_of[data, name] = mean
-            error = values[name].std(ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else 0.0
-            star = " \\*" if name in starred[data] else ""
-            lines.append(
-                f"| {data} ({' x '.join(map(str, rows[0]['shape']))}) | {name} | {mean['r2']:.3f} ± {error:.3f}{star} "
-                f"| {mean['density']:.3f} | {100 * mean['coverage']:.1f} % | {mean['nonzero']:.1f} "
-                f"| {mean['seconds']:.3f} |"
-            )
-    lines.append("")
-    names = list(dict.fromkeys(name for _, name in mean_of))
+    """A table for each measure, one row per data set and one column per regressor, and a summary."""
+    names = list(dict.fromkeys(name for fits in found.values() for name in fits))
+    values = {
+        data: {name: {m: np.array([r[m] for r in rows]) for m in MEASURES.values()} for name, rows in fits.items()}
+        for data, fits in found.items()
+    }
+    stars = {data: within_one_error({n: v["r2"] for n, v in fits.items()}) for data, fits in values.items()}
+    lines = []
+    for title, measure in MEASURES.items():
+        lines += [
+            title + ":",
+            "",
+            "| data (rows x columns) | " + " | ".join(names) + " |",
+            "|---" * (len(names) + 1) + "|",
+        ]
+        for data, fits in values.items():
+            shape = " x ".join(map(str, next(iter(found[data].values()))[0]["shape"]))
+            cells = [cell(measure, fits[n][measure], n in stars[data]) if n in fits else "" for n in names]
+            lines.append(f"| {data} ({shape}) | " + " | ".join(cells) + " |")
+        lines.append("")
     for name in names:
-        sets = [data for data in found if (data, name) in mean_of]
-        text = f"{name}: best or within one standard error in {sum(name in starred[d] for d in sets)} of {len(sets)}"
-        coverage = [mean_of[d, name]["coverage"] for d in sets]
-        text += f"; 90 % intervals hold 85 to 95 % in {sum(0.85 <= c <= 0.95 for c in coverage)}"
+        sets = [data for data in values if name in values[data]]
+        means = {data: {m: v.mean() for m, v in values[data][name].items()} for data in sets}
+        text = f"{name}: best or within one standard error in {sum(name in stars[d] for d in sets)} of {len(sets)}"
+        text += f"; 90 % intervals hold 85 to 95 % in {sum(0.85 <= means[d]['coverage'] <= 0.95 for d in sets)}"
         if "LassoCV" in names and name != "LassoCV":
-            fewer = sum(mean_of[d, name]["nonzero"] < mean_of[d, "LassoCV"]["nonzero"] for d in sets)
-            text += f"; fewer coefficients than LassoCV in {fewer}"
-        if "ARDRegression" in names and name in OURS:
-            ratios = [f"{d} {mean_of[d, 'ARDRegression']['seconds'] / mean_of[d, name]['seconds']:.1f}" for d in sets]
+            fewer = [d for d in sets if means[d]["nonzero"] < values[d]["LassoCV"]["nonzero"].mean()]
+            text += f"; fewer coefficients than LassoCV in {len(fewer)}"
+        if name in OURS:
+            peers = [(d, values[d]["ARDRegression"]["seconds"]) for d in sets if "ARDRegression" in values[d]]
+            ratios = [f"{d} {np.median(t) / np.median(values[d][name]['seconds']):.1f}" for d, t in peers]
             text += f"; times faster than ARDRegression: {', '.join(ratios)}"
         lines.append(f"- {text}.")
+    both = [data for data in values if set(OURS) & stars[data]]
+    lines.append(f"- One of ours is best or within one standard error in {len(both)} of {len(values)}.")
     return "\n".join(lines)
 
 
