@@ -124,7 +124,7 @@ def _speed(
             rivals.append(entry)
         elif entry[3].held_out > rivals[0][3].held_out:
             rivals[0] = entry
-    sums = [one for value, one in grid.get(("sbl", "abs-sum"), {}).items() if value <= 0.9]
+    sums = [one for value, one in grid.get(("sbl", "abs-sum"), {}).items() if value <= 0.7]
     series = [_cloud(f"{NAMES['sbl', 'abs-sum']}, all λ", sums)] if sums else []
     for method, rivals in better.items():
         if method != "sbl":
@@ -138,7 +138,7 @@ def _speed(
         title="Accuracy against time",
         alt=f"Points: the accuracy of each way of classifying against its time for one image.{told}",
         caption="Processor time; bars: one standard error. Each at the parameter that is best on held-out images, "
-        "with the better of its scores there; the paper's rule at every λ up to .9 λ_max.",
+        "with the better of its scores there; the paper's rule at every λ up to .7 λ_max.",
         x_label="seconds per image",
         y_label="accuracy, %",
         x_scale="log",
