@@ -39,6 +39,7 @@ def test_commands_and_options_exist():
     shown = []
     for path, text in texts():
         blocks = "\n".join(re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+        blocks = re.sub(r"\\\n\s*", "", blocks)  # a line that goes on
         lines = re.findall(r"^(?:\$ )?(fastsbl .*)$", blocks, re.MULTILINE)
         lines += re.findall(r"`(fastsbl [^`\n]*)`", text)
         shown += [(path.name, line) for line in lines]
