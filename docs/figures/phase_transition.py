@@ -18,17 +18,17 @@ TABLE = Path(__file__).parent / "phase-transition.csv"
 TITLES = {"DCT": "Random rows of the DCT", "Gaussian": "Gaussian", "coherent": "Coherent: .8 between neighbours"}
 
 
-def read_table(path: Path) -> tuple[dict[tuple[str, str], list[tuple[int, float]]], int]:
-    """Share recovered against k, for each dictionary and method, and how many problems there were per point."""
+def read_table(path: Path) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Share recovered against k, for each dictionary and method."""
     curves: dict[tuple[str, str], list[tuple[int, float]]] = {}
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
         curves.setdefault((row["dictionary"], row["method"]), []).append((int(row["k"]), float(row["recovered"])))
-    return curves, int(rows[0]["problems"])
+    return curves
 
 
-def draw(curves, problems: int, ink: Ink) -> Figure:
+def draw(curves, ink: Ink) -> Figure:
     """One panel for each dictionary, one curve for each method."""
     styles = {
         "SBL, noise learned": {"color": ink.region, "lw": 2.4, "marker": "o", "ms": 4},
@@ -54,7 +54,7 @@ def draw(curves, problems: int, ink: Ink) -> Figure:
         for side, spine in panel.spines.items():
             spine.set_visible(side in ("left", "bottom"))
             spine.set_color(ink.faint)
-    panels[0].set_ylabel(f"share recovered of {problems}", color=ink.text)
+    panels[0].set_ylabel("share recovered", color=ink.text)
     legend = figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(styles), frameon=False, fontsize=9
     )
@@ -65,10 +65,10 @@ def draw(curves, problems: int, ink: Ink) -> Figure:
 
 def main(folder: Path) -> None:
     """Write both pictures."""
-    curves, problems = read_table(TABLE)
+    curves = read_table(TABLE)
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "fastsbl"}):
         for name, ink in (("light", LIGHT), ("dark", DARK)):
-            draw(curves, problems, ink).savefig(folder / f"phase-transition-{name}.svg", metadata={"Date": None})
+            draw(curves, ink).savefig(folder / f"phase-transition-{name}.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":
