@@ -15,7 +15,7 @@ from fastsbl._base.types import FloatArray
 if TYPE_CHECKING:
     from fastsbl.report import Section
 
-__all__ = ["CHAPTERS", "Chapter", "Demo"]
+__all__ = ["CHAPTERS", "OF_IMAGES", "Chapter", "Demo", "compile_fits"]
 
 Row: TypeAlias = tuple[str, str, str]
 
@@ -254,3 +254,12 @@ CHAPTERS: dict[str, Callable[[Demo], Chapter]] = {
     "screening": screening,
 }
 """What is done, in the order of the report, under the names the progress bar shows."""
+OF_IMAGES = ("locating stars", "cleaning the image")
+"""Those that need few of the compiled loops that the others need."""
+
+
+def compile_fits() -> None:
+    """Run what compiles the loops of fits and of screening, and keep nothing else of it."""
+    demo = Demo()
+    regression(demo)
+    screening(demo)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fastsbl.cli._console import Session, command_line, subcommand
@@ -22,16 +27,19 @@ def command(session: Session, out: Path, force: bool) -> None:
     check_place(out, force=force, folder=True)
     check_reports()
     start = time.perf_counter()
-    if not _compiled_before():
+    first = not _compiled_before()
+    if first:
         session.note("the first run compiles the inner loops, about a quarter of a minute; later runs find them done")
-    from fastsbl.cli._demo import CHAPTERS, Demo
+    from fastsbl.cli._demo import CHAPTERS, OF_IMAGES, Demo
     from fastsbl.report import Report, write_report
     from fastsbl.studies import describe_environment
 
     demo = Demo()
     chapters = []
-    with session.progress("demo", len(CHAPTERS)) as advance:
+    with session.progress("demo", len(CHAPTERS)) as advance, _compiling_beside(first) as compiled:
         for name, work in CHAPTERS.items():
+            if name not in OF_IMAGES:
+                compiled()
             chapters.append(work(demo))
             advance(name)
     rows = [row for chapter in chapters for row in chapter.rows]
@@ -55,6 +63,26 @@ def command(session: Session, out: Path, force: bool) -> None:
         {"seconds": seconds, "results": [dict(zip(("what", "found", "truth"), row, strict=True)) for row in rows],
          "report": str(out / "report.html")}
     )  # fmt: skip
+
+
+@contextmanager
+def _compiling_beside(needed: bool) -> Iterator[Callable[[], object]]:
+    """Compile the loops of fits in a second process while this one compiles those of images; gives what waits for it.
+
+    Compiled loops are kept on disk, so this process finds them there. Without a second core nothing would be gained.
+    """
+    if not needed or (os.cpu_count() or 1) < 2:
+        yield lambda: None
+        return
+    code = "from fastsbl.cli._demo import compile_fits; compile_fits()"
+    quiet = subprocess.DEVNULL
+    helper = subprocess.Popen([sys.executable, "-c", code], stdin=quiet, stdout=quiet, stderr=quiet)
+    try:
+        yield helper.wait  # however it ended: what it did not compile is compiled here
+    finally:
+        if helper.poll() is None:
+            helper.terminate()
+            helper.wait()
 
 
 def _compiled_before() -> bool:
