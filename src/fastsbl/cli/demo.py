@@ -29,7 +29,7 @@ def command(session: Session, out: Path, force: bool) -> None:
     start = time.perf_counter()
     first = not _compiled_before()
     if first:
-        session.note("the first run compiles the inner loops, about a quarter of a minute; later runs find them done")
+        session.note("the first run compiles the inner loops, about half a minute; later runs find them done")
     from fastsbl.cli._demo import CHAPTERS, OF_IMAGES, Demo
     from fastsbl.report import Report, write_report
     from fastsbl.studies import describe_environment
