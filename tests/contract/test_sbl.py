@@ -789,3 +789,20 @@ def test_bad_input_to_paths_and_batches():
             fit_sbl_batch(X, Y, bad)
     with pytest.raises(ValueError, match="n_jobs must be a whole number of at least 1"):
         fit_sbl_batch(X, Y, 0.1, n_jobs=0)
+
+
+def test_an_inner_problem_that_is_not_solved_is_no_fixed_point():
+    """Columns of a Hilbert matrix at a tiny noise variance: nothing moves any more, but not because it is right."""
+    rng = np.random.default_rng(223)
+    n_samples, n_features = int(rng.integers(10, 50)), int(rng.integers(20, 90))
+    X = 1.0 / (np.arange(n_samples)[:, None] + np.arange(n_features) + 1.0)
+    theta = np.zeros(n_features)
+    theta[rng.choice(n_features, 5, replace=False)] = rng.standard_normal(5)
+    y = X @ theta
+    y += 10.0 ** -rng.integers(2, 9) * np.linalg.norm(y) * rng.standard_normal(n_samples)
+    lam = 10.0 ** -rng.uniform(7, 8) * sbl_lambda_max(X, y)
+    with pytest.warns(ConvergenceWarning, match="solved to a duality gap of .* lam only"):
+        result = fit_sbl(X, y, lam, init="unit")
+    assert not result.converged
+    assert result.history[-1]["gap"] > 0.05 * lam
+    assert result.certificate().largest_outside > 1.001

@@ -39,6 +39,8 @@ __all__ = ["Inner", "Settings", "Start", "make_inner", "run"]
 
 _MOST_EPOCHS = 200_000
 _NOTHING = 1e-13  # what rounding alone may explain
+_RESOLVED = 1e-13  # smallest noise variance, in ||y||^2, that double precision resolves
+_INEXACT = 0.05  # largest duality gap of an inner problem, in lam: Loss is within twice that of an exact step
 
 
 class Inner(Protocol):
@@ -162,7 +164,8 @@ def run(
     phi = problem.dictionary
     passes = phi.passes if since is None else since
     scale = float(np.vdot(y, y).real)
-    if lam < 1e-13 * scale and not quiet:
+    resolved = max(lam, _RESOLVED * scale)
+    if lam < resolved and not quiet:
         warnings.warn(
             f"lam={lam:.3g} is below 1e-13 ||y||^2: the model's covariance is singular to double precision, and "
             "weights and gamma lose their digits; use a larger lam",
@@ -218,8 +221,8 @@ def run(
             break
         if settled:
             outside = inner.finish(model, found.active)
-            converged = outside <= 1.0 + settings.tol
-            if converged:
+            if outside <= 1.0 + settings.tol:
+                converged = found.gap <= _INEXACT * resolved  # if not, nothing would change any more
                 break
         if iteration < settings.max_iter:
             if settings.extrapolate:
@@ -241,14 +244,20 @@ def run(
                     continue
             found = inner.next(model, found.active)
     if not converged and not quiet:
-        outside = inner.finish(model, found.active)
-        warnings.warn(
-            f"fit_sbl stopped after {iteration} outer iterations: gamma still changes by {change:.2g} of its largest "
-            f"value (tol={settings.tol:g}), and the largest |phi_i'r|/(lam u_i) of a feature outside is {outside:.6g} "
-            "(at most 1 at a fixed point); raise max_iter",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        if found.gap > _INEXACT * resolved:
+            left = (
+                f"an inner problem is solved to a duality gap of {found.gap / lam:.2g} lam only, as happens with "
+                "nearly dependent columns at a small noise variance; use a larger lam (or, with another solver than "
+                "'working-set', a smaller inner_tol)"
+            )
+        else:
+            outside = inner.finish(model, found.active)
+            left = (
+                f"gamma still changes by {change:.2g} of its largest value (tol={settings.tol:g}), and the largest "
+                f"|phi_i'r|/(lam u_i) of a feature outside is {outside:.6g} (at most 1 at a fixed point); raise "
+                "max_iter"
+            )
+        warnings.warn(f"fit_sbl stopped after {iteration} outer iterations: {left}", ConvergenceWarning, stacklevel=3)
     return _result(
         start,
         y,
