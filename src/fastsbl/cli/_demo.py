@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from fastsbl._base.types import FloatArray
 if TYPE_CHECKING:
     from fastsbl.report import Section
 
-__all__ = ["CHAPTERS", "OF_IMAGES", "Chapter", "Demo", "compile_fits"]
+__all__ = ["CHAPTERS", "NEEDS", "Chapter", "Demo", "compile_fits"]
 
 Row: TypeAlias = tuple[str, str, str]
 
@@ -254,12 +255,22 @@ CHAPTERS: dict[str, Callable[[Demo], Chapter]] = {
     "screening": screening,
 }
 """What is done, in the order of the report, under the names the progress bar shows."""
-OF_IMAGES = ("locating stars", "cleaning the image")
-"""Those that need few of the compiled loops that the others need."""
+NEEDS = {"walking over lambda": "lassos", "fitting a regression": "fits", "screening": "fits"}
+"""What `compile_fits` has to have told before a chapter begins, so that nothing is compiled twice."""
 
 
 def compile_fits() -> None:
-    """Run what compiles the loops of fits and of screening, and keep nothing else of it."""
+    """Run what compiles the loops of lassos, then those of fits and of screening; tells on standard output how far."""
+    from fastsbl.lasso import weighted_lasso_path
+
     demo = Demo()
+    weighted_lasso_path(demo.problem.dictionary, demo.problem.y, (0.5,))
+    _tell("lassos")
     regression(demo)
     screening(demo)
+    _tell("fits")
+
+
+def _tell(part: str) -> None:
+    sys.stdout.write(f"{part}\n")
+    sys.stdout.flush()

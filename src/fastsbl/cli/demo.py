@@ -30,7 +30,7 @@ def command(session: Session, out: Path, force: bool) -> None:
     first = not _compiled_before()
     if first:
         session.note("the first run compiles the inner loops, about half a minute; later runs find them done")
-    from fastsbl.cli._demo import CHAPTERS, OF_IMAGES, Demo
+    from fastsbl.cli._demo import CHAPTERS, NEEDS, Demo
     from fastsbl.report import Report, write_report
     from fastsbl.studies import describe_environment
 
@@ -38,8 +38,7 @@ def command(session: Session, out: Path, force: bool) -> None:
     chapters = []
     with session.progress("demo", len(CHAPTERS)) as advance, _compiling_beside(first) as compiled:
         for name, work in CHAPTERS.items():
-            if name not in OF_IMAGES:
-                compiled()
+            compiled(NEEDS.get(name))
             chapters.append(work(demo))
             advance(name)
     rows = [row for chapter in chapters for row in chapter.rows]
@@ -66,23 +65,35 @@ def command(session: Session, out: Path, force: bool) -> None:
 
 
 @contextmanager
-def _compiling_beside(needed: bool) -> Iterator[Callable[[], object]]:
-    """Compile the loops of fits in a second process while this one compiles those of images; gives what waits for it.
+def _compiling_beside(needed: bool) -> Iterator[Callable[[str | None], None]]:
+    """Compile loops in a second process while this one compiles others; gives what waits for a part of them.
 
     Compiled loops are kept on disk, so this process finds them there. Without a second core nothing would be gained.
+    However the second process ends, what it did not compile is compiled here.
     """
     if not needed or (os.cpu_count() or 1) < 2:
-        yield lambda: None
+        yield lambda part: None
         return
     code = "from fastsbl.cli._demo import compile_fits; compile_fits()"
     quiet = subprocess.DEVNULL
-    helper = subprocess.Popen([sys.executable, "-c", code], stdin=quiet, stdout=quiet, stderr=quiet)
+    helper = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, text=True
+    )  # fmt: skip
+    lines = helper.stdout
+    assert lines is not None
+    said: set[str] = set()
+
+    def wait(part: str | None) -> None:
+        while part is not None and part not in said and (line := lines.readline()):
+            said.add(line.strip())
+
     try:
-        yield helper.wait  # however it ended: what it did not compile is compiled here
+        yield wait
     finally:
         if helper.poll() is None:
             helper.terminate()
-            helper.wait()
+        helper.wait()
+        lines.close()
 
 
 def _compiled_before() -> bool:

@@ -87,7 +87,7 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
     factor = np.empty((room, room))
     active = np.empty(room, dtype=np.int64)
     signs = np.zeros(size)
-    s = 0
+    s = np.int64(0)  # typed: a literal would compile what it is given to a second time
     for j in range(size):
         if theta[j] != 0.0:
             if _append(factor, active, s, gram, j):
@@ -107,7 +107,7 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
         while s > 0:
             step[:s] = right[:s]
             _solve(factor, step, s)
-            share, wall = 1.0, -1
+            share, wall = 1.0, np.int64(-1)
             for p in range(s):
                 j = active[p]
                 if step[p] * signs[j] < 0.0 and (positive or limits[j] > 0.0):

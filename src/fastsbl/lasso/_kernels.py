@@ -135,7 +135,7 @@ def _newton(gram, target, limits, theta, g, size, most_cuts, positive):
     """
     active = np.empty(size, dtype=np.int64)
     for _ in range(most_cuts):
-        s = 0
+        s = np.int64(0)
         for j in range(size):
             if theta[j] != 0.0:
                 active[s] = j
@@ -247,7 +247,7 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
         if changed and epoch >= _EPOCHS_IF_MANY and np.count_nonzero(theta[:size]) > _MANY:
             break
         if biggest <= tol * scale or not changed or epoch % 4 == 0:
-            _newton(gram, target, limits, theta, g, size, 12, positive)
+            _newton(gram, target, limits, theta, g, size, np.int64(12), positive)
             allowed = max(tol * scale, _rounding(gram, theta, scale, size))
             if _worst_violation(gram, limits, theta, g, size, positive) <= allowed:
                 return epoch

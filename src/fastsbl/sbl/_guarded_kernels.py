@@ -210,8 +210,8 @@ def follow(
                 for q in range(k):
                     small[p, q] = gram[slot[taking_part[p]], taking_part[q]]
             small_g = np.empty(k)
-            solve_gram(small, targets[taking_part], limits[taking_part], values, small_g, k, scale, 1e-14, 100000,
-                       positive)  # fmt: skip
+            solve_gram(small, targets[taking_part], limits[taking_part], values, small_g, k, scale, 1e-14,
+                       np.int64(100_000), positive)  # fmt: skip
             fresh_residual[:] = y
             g[:] = targets
             size = scale
