@@ -120,6 +120,7 @@ def test_an_empty_image_gives_an_empty_catalogue(fastsbl, tmp_path):
         (("a.fits", "--mask", "small.npy"), 1, "a.fits: mask must be a boolean array of the image's shape (40, 30)"),
         (("a.fits", "--out", "s.xlsx"), 2, "--out must end in"),
         (("a.fits", "--pixel-size", "100"), 2, "--pixel-size goes with"),
+        (("a.fits", "--jobs", "0"), 2, "0 is not a number of processes"),
         (("a.fits", "--report", "no/r.html"), 1, "the folder no for r.html does not exist"),
         ((), 2, "Missing argument"),
     ],

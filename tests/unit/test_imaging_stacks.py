@@ -112,3 +112,5 @@ def test_bad_frames_are_named(stack):
         locate_stack(stack, PSF, wcs=None)
     with pytest.raises(ValueError, match="pixel_size must be"):
         locate_stack(stack, PSF, pixel_size=-1.0)
+    with pytest.raises(ValueError, match=r"n_jobs must be a number of processes.*got 0"):
+        locate_stack(stack, PSF, n_jobs=0)

@@ -11,7 +11,16 @@ from typing import Any
 
 import click
 
-__all__ = ["Frame", "image_options", "read_background", "read_frames", "read_map", "read_mask", "read_psf"]
+__all__ = [
+    "Frame",
+    "image_options",
+    "jobs_option",
+    "read_background",
+    "read_frames",
+    "read_map",
+    "read_mask",
+    "read_psf",
+]
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,17 @@ class Frame:
         """What files made from it begin with."""
         stem = self.path.name.removesuffix(".gz").rpartition(".")[0]
         return stem if self.frame is None else f"{stem}-{self.frame:05d}"
+
+
+def jobs_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add --jobs: a number of processes, or negative to count from all cores."""
+
+    def not_zero(ctx: click.Context, param: click.Parameter, jobs: int) -> int:
+        if jobs == 0:
+            raise click.BadParameter("0 is not a number of processes; -1 stands for all cores.", ctx, param)
+        return jobs
+
+    return click.option("--jobs", type=int, default=1, show_default=True, callback=not_zero, help=about)
 
 
 def image_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,16 @@ import click
 import numpy as np
 
 from fastsbl.cli._console import Session, command_line, subcommand
-from fastsbl.cli._images import Frame, image_options, read_background, read_frames, read_map, read_mask, read_psf
+from fastsbl.cli._images import (
+    Frame,
+    image_options,
+    jobs_option,
+    read_background,
+    read_frames,
+    read_map,
+    read_mask,
+    read_psf,
+)
 from fastsbl.cli._output import check_more_places, check_place, writing_file, writing_folder
 
 if TYPE_CHECKING:
@@ -40,7 +49,7 @@ _PICTURES = 8
     help="The image of the catalogue, the mean over all candidate sources, or the better of both.",
 )
 @click.option("--std", is_flag=True, help="Write the standard deviation of each pixel too (-std in the name).")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes for large images; -1 for all cores.")
+@jobs_option("Processes for large images; -1 for all cores.")
 @click.option("--report", "page", type=click.Path(path_type=Path), help="HTML page with pictures to write.")
 @click.option(
     "--out",

@@ -10,7 +10,16 @@ import click
 import numpy as np
 
 from fastsbl.cli._console import Session, command_line, subcommand
-from fastsbl.cli._images import Frame, image_options, read_background, read_frames, read_map, read_mask, read_psf
+from fastsbl.cli._images import (
+    Frame,
+    image_options,
+    jobs_option,
+    read_background,
+    read_frames,
+    read_map,
+    read_mask,
+    read_psf,
+)
 from fastsbl.cli._output import check_more_places, check_place, output_options, writing_file, writing_folder
 
 if TYPE_CHECKING:
@@ -38,7 +47,7 @@ _LISTED = 200
     "--false-alarms", type=float, default=0.01, show_default=True, help="False sources per image to expect from noise."
 )
 @click.option("--max-sources", type=click.IntRange(0), help="Most sources of an image.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes; -1 for all cores.")
+@jobs_option("Processes; -1 for all cores.")
 @click.option("--pixel-size", type=float, help="Pixel in nm: a .csv is then written as ThunderSTORM does.")
 @click.option("--images", "folder", type=click.Path(path_type=Path), help="Folder for model and residual as FITS.")
 @click.option("--report", "page", type=click.Path(path_type=Path), help="HTML page with pictures to write.")

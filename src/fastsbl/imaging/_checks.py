@@ -50,6 +50,13 @@ def check_numbers(name: str, value: Any) -> FloatArray:
         raise TypeError(f"{name} must hold real numbers; got {value!r}") from error
 
 
+def check_jobs(n_jobs: int) -> int:
+    """Return `n_jobs` unless it is 0, which means nothing to joblib."""
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be a number of processes, or negative to count from all cores; got 0")
+    return n_jobs
+
+
 def check_positive(name: str, value: float, *, allow_zero: bool = False) -> float:
     """Return `value` as a finite float above zero (or from zero)."""
     array = check_numbers(name, value)

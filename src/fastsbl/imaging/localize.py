@@ -13,6 +13,7 @@ from fastsbl.imaging._catalogue import catalogue_of
 from fastsbl.imaging._checks import (
     check_count,
     check_finite,
+    check_jobs,
     check_numbers,
     check_positive,
     check_range,
@@ -111,8 +112,7 @@ def locate_sources(
     false_alarms = check_positive("false_alarms", false_alarms)
     if tile is not None:
         tile = check_count("tile", tile, minimum=16)
-    if n_jobs == 0:
-        raise ValueError("n_jobs must be a number of processes, or negative to count from all cores; got 0")
+    check_jobs(n_jobs)
     most = data.size if max_sources is None else check_count("max_sources", max_sources, minimum=0)
     variance = _read_variance(noise_variance, data.shape)
     if gain is not None:

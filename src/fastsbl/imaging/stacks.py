@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from fastsbl.imaging._checks import check_positive
+from fastsbl.imaging._checks import check_jobs, check_positive
 from fastsbl.imaging.catalog import COLUMNS, SourceCatalog
 from fastsbl.imaging.io import ImageData, iter_frames
 from fastsbl.imaging.localize import locate_sources
@@ -74,7 +74,7 @@ def locate_stack(
         if name in options:
             raise TypeError(f"{name} is not an option for the frames of a stack")
     pieces: list[dict[str, Any]] = []
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
+    parallel = Parallel(n_jobs=check_jobs(n_jobs), return_as="generator", pre_dispatch="2*n_jobs")
     tasks = (delayed(_one)(number, image, psf, noise_variance, options) for number, image in _numbered(frames))
     for piece in parallel(tasks):
         pieces.append(piece)
