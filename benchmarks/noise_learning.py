@@ -22,7 +22,6 @@ import argparse
 import time
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 from joblib import Memory, Parallel, delayed
@@ -36,13 +35,6 @@ SNR = (0, 5, 10, 20, 30)
 GRID = 10.0 ** np.arange(0.0, -5.01, -0.25)
 METHODS = ("learn", "evidence", "EM", "joint", "held-out", "known")
 OPTIONS = {"tol": 1e-3, "max_iter": 300}
-
-
-@dataclass
-class Answer:
-    lam: float
-    coef: np.ndarray
-    seconds: float
 
 
 def determined(result):
@@ -90,47 +82,61 @@ def held_out(X, y, variances, n_folds=5):
     return errors / y.size
 
 
-def one_problem(size, design, snr_db, seed):
-    n_samples, n_features, n_nonzero = SIZES[size]
-    problem = make_sparse_regression(
-        n_samples, n_features, n_nonzero=n_nonzero, design=design, correlation=0.9, snr_db=snr_db, rng=seed
-    )
-    X, y, truth = np.asfortranarray(problem.dictionary), problem.y, problem.coef
-    noise = problem.noise_variance
+class Problem:
+    """One simulated problem, and how good an answer to it is."""
 
-    def risk(coef):
-        return float(np.sum((X @ (coef - truth)) ** 2)) / n_samples + noise
+    def __init__(self, size, design, snr_db, seed):
+        n_samples, n_features, n_nonzero = SIZES[size]
+        made = make_sparse_regression(
+            n_samples, n_features, n_nonzero=n_nonzero, design=design, correlation=0.9, snr_db=snr_db, rng=seed
+        )
+        self.X, self.y, self.truth = np.asfortranarray(made.dictionary), made.y, made.coef
+        self.noise = made.noise_variance
 
+    def risk(self, coef):
+        return float(np.sum((self.X @ (coef - self.truth)) ** 2)) / self.y.size + self.noise
+
+    def judge(self, task, extra=0.0):
+        """Learned/true, risk, size of the support, seconds."""
+        clock = time.perf_counter()
+        result = task()
+        seconds = time.perf_counter() - clock + extra
+        return result.lam / self.noise, self.risk(result.coef), int(np.count_nonzero(result.coef)), seconds
+
+
+def learned(*what):
+    problem = Problem(*what)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unfinished fits are part of the comparison
-        largest = sbl_lambda_max(X, y)
+        return problem.judge(lambda: fit_sbl(problem.X, problem.y))
+
+
+def others(*what):
+    """All candidates but `learn`, and the smallest risk along the path."""
+    problem = Problem(*what)
+    X, y = problem.X, problem.y
+
+    def by_em():
+        for result in path:  # from the largest variance down
+            if em_update(result) >= result.lam:
+                return result
+        return path[-1]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         clock = time.perf_counter()
         path = sbl_path(X, y, GRID, relative_to="sbl_lambda_max", **OPTIONS)
-        path_seconds = time.perf_counter() - clock
-        answers = {}
-
-        def take(name, task, extra=0.0):
-            clock = time.perf_counter()
-            result = task()
-            answers[name] = Answer(result.lam, result.coef, time.perf_counter() - clock + extra)
-
-        def by_em():
-            for result in path:  # from the largest variance down
-                if em_update(result) >= result.lam:
-                    return result
-            return path[-1]
-
-        take("learn", lambda: fit_sbl(X, y))
-        take("evidence", lambda: min(path, key=lambda result: result.loss), path_seconds)
-        take("EM", by_em, path_seconds)
-        take("joint", lambda: joint_descent(X, y, 0.5 * largest))
-        take("held-out", lambda: path[int(np.argmin(held_out(X, y, [r.lam for r in path])))], path_seconds)
-        take("known", lambda: fit_sbl(X, y, noise, **OPTIONS))
-    best = min(risk(result.coef) for result in path)
-    return {
-        name: (a.lam / noise, risk(a.coef) / best, int(np.count_nonzero(a.coef)), a.seconds)
-        for name, a in answers.items()
-    }
+        seconds = time.perf_counter() - clock
+        answers = {
+            "evidence": problem.judge(lambda: min(path, key=lambda result: result.loss), seconds),
+            "EM": problem.judge(by_em, seconds),
+            "joint": problem.judge(lambda: joint_descent(X, y, 0.5 * sbl_lambda_max(X, y))),
+            "held-out": problem.judge(
+                lambda: path[int(np.argmin(held_out(X, y, [result.lam for result in path])))], seconds
+            ),
+            "known": problem.judge(lambda: fit_sbl(X, y, problem.noise, **OPTIONS)),
+        }
+    return answers, min(problem.risk(result.coef) for result in path)
 
 
 def main():
@@ -148,11 +154,16 @@ def main():
         for design in ("gaussian", "ar")
         for snr in asked.snr
     ]
-    solve = Memory(asked.keep, verbose=0).cache(one_problem)
+    memory = Memory(asked.keep, verbose=0)
     tasks = [(*cell, seed) for cell in cells for seed in range(asked.reps)]
+    parallel = Parallel(n_jobs=asked.jobs)
+    first = parallel(delayed(memory.cache(learned))(*task) for task in tasks)
+    rest = parallel(delayed(memory.cache(others))(*task) for task in tasks)
     found = defaultdict(list)
-    for task, answer in zip(tasks, Parallel(n_jobs=asked.jobs)(delayed(solve)(*task) for task in tasks), strict=True):
-        found[task[:3]].append(answer)
+    for task, mine, (answers, best) in zip(tasks, first, rest, strict=True):
+        found[task[:3]].append(
+            {name: (lam, risk / best, size) for name, (lam, risk, size, _) in {"learn": mine, **answers}.items()}
+        )
     tables = [
         "Learned / true noise variance, medians (for learn with the range from 10 to 90 %):",
         table(
