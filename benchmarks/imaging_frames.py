@@ -15,8 +15,8 @@ large: 2,000 sources on 512 x 512 pixels at 10 dB, with a known PSF and with wid
 and peak memory (of all processes, added up) with two processes.
 
 photographs: what `denoise_image` does to images that are not made of point sources. The images that come with
-scikit-image, their middle 96 x 96 pixels, with noise of standard deviation 5, 10 and 20 (of 255) added: change in
-PSNR with the noise variance estimated and known.
+scikit-image, PyWavelets and scikit-learn, in grey, their middle 96 x 96 pixels, with noise of standard deviation 2 to
+40 (of 255) added: change in PSNR with the noise variance estimated and known.
 
 Data are read from the folder that FASTSBL_DATA names; photographs need none.
 
@@ -32,10 +32,11 @@ import os
 import resource
 import time
 import warnings
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 from scipy.ndimage import gaussian_filter, maximum_filter
 
 from fastsbl.imaging import (
@@ -122,14 +123,16 @@ def photometry(field, asked):
 
     model = ImagePSF(field.samples, oversampling=5, origin=(60, 60))
     out = {}
-    for times, grouper in ((3.0, None), (5.0, None), (3.0, SourceGrouper(2.0))):
-        finder = DAOStarFinder(times * np.median(field.error), 2.6, min_separation=0)
+    for times, reach, shapes in product((2.0, 3.0), (None, 2.0, 3.0), ("stars", "any shape")):
+        limits = {} if shapes == "stars" else {"sharpness_range": (0.0, 2.0), "roundness_range": (-2.0, 2.0)}
+        finder = DAOStarFinder(times * np.median(field.error), 2.6, min_separation=0, **limits)
+        grouper = None if reach is None else SourceGrouper(reach)
         run = IterativePSFPhotometry(
-            model, (5, 5), finder, grouper=grouper, aperture_radius=2.5, sub_shape=(25, 25), xy_bounds=2.0
+            model, (5, 5), finder, grouper=grouper, maxiters=10, aperture_radius=2.5, sub_shape=(25, 25), xy_bounds=2.0
         )
         found = run(field.image - LEVEL, error=field.error)
         rows = np.column_stack([np.asarray(found[name], float) for name in ("x_fit", "y_fit", "flux_fit")])
-        setting = f"{times:g} sd{', groups' if grouper else ''}"
+        setting = f"{times:g} sd, {shapes}, groups {reach or 'none'}"
         out[setting] = rows[np.isfinite(rows).all(axis=1) & (rows[:, 2] > 0)]
     return out
 
@@ -256,20 +259,23 @@ class Pursuit:
 
     def __init__(self, psf):
         self.sources = grid_source_dictionary((32, 32), psf=psf, step=0.25)
-        matrix = self.sources.matrix
-        self.matrix = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+        self.columns = sparse.csc_array(self.sources.matrix)
+        self.rows = sparse.csr_array(self.columns.T)
 
     def __call__(self, frame, psf, camera):
-        y = (frame - camera.background).ravel()
+        residual = (frame - camera.background).ravel()
         variance = camera.error(frame.ravel()) ** 2
-        levels = {"1.5": 1.5, "1.2": 1.2, "1": 1.0}
-        out, chosen, residual = {}, [], y
-        for name, level in levels.items():
-            while np.mean(residual**2 / variance) > level and len(chosen) < 200:
-                chosen.append(int(np.argmax(self.matrix.T @ residual)))
-                columns = self.matrix[:, chosen]
-                residual = y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0]
-            out[f"residual {name} x noise"] = np.column_stack([self.sources.x, self.sources.y])[chosen]
+        out, chosen, basis = {}, [], np.empty((200, residual.size))
+        for level in (3.0, 2.0, 1.5, 1.2, 1.0):
+            while np.mean(residual**2 / variance) > level and len(chosen) < len(basis):
+                best = int(np.argmax(self.rows @ residual))
+                new = self.columns[:, [best]].toarray().ravel()
+                for _ in range(2):  # orthogonal to those before, to rounding
+                    new -= basis[: len(chosen)].T @ (basis[: len(chosen)] @ new)
+                basis[len(chosen)] = new / np.linalg.norm(new)
+                residual = residual - basis[len(chosen)] * (basis[len(chosen)] @ residual)
+                chosen.append(best)
+            out[f"residual {level:g} x noise"] = np.column_stack([self.sources.x, self.sources.y])[chosen]
         return out
 
 
@@ -356,42 +362,65 @@ def large(asked):
 
 # --- photographs -------------------------------------------------------------------------------------------------
 
-PHOTOGRAPHS = ("camera", "coins", "moon", "page", "text", "brick", "grass", "gravel", "cell", "clock", "checkerboard")
+SCIKIT_IMAGE = (
+    *("astronaut", "brick", "camera", "cat", "cell", "checkerboard", "clock", "coffee", "coins", "colorwheel", "grass"),
+    *("gravel", "horse", "hubble_deep_field", "immunohistochemistry", "logo", "microaneurysms", "moon", "page", "retina"),
+    *("rocket", "shepp_logan_phantom", "stereo_motorcycle", "text"),
+)
+ELSEWHERE = ("ascent", "aero", "china.jpg", "flower.jpg")  # PyWavelets and scikit-learn
+NOISE = (2.0, 5.0, 10.0, 20.0, 40.0)
 
 
-def middle(image, side=96):
+def photograph(name):
+    """A bundled image in grey from 0 to 255."""
+    if name.endswith(".jpg"):
+        from sklearn.datasets import load_sample_image
+
+        image = load_sample_image(name)
+    elif name in SCIKIT_IMAGE:
+        from skimage import data
+
+        image = getattr(data, name)()
+        image = image[0] if isinstance(image, tuple) else image
+    else:
+        import pywt
+
+        image = getattr(pywt.data, name)()
+    image = np.asarray(image, dtype=float)
+    image = image @ [0.2125, 0.7154, 0.0721, 0.0][: image.shape[2]] if image.ndim == 3 else image
+    return image * 255.0 if image.max() <= 1.0 else image
+
+
+def middle(image, side):
     top, left = ((size - side) // 2 for size in image.shape)
     return image[max(0, top) : max(0, top) + side, max(0, left) : max(0, left) + side]
 
 
 def photographs(asked):
-    from skimage import data
-
-    print("| image | noise sd | change in dB, noise estimated | known | share of the model | s |")
-    print("|---|" + "---:|" * 5)
-    worst = {}
-    for name in asked.only or PHOTOGRAPHS:
+    print(f"| image, change in dB (noise estimated / known) at noise sd | {' | '.join(f'{sd:g}' for sd in NOISE)} | s |")
+    print("|---|" + "---:|" * (len(NOISE) + 1))
+    worst = np.full((len(NOISE), 2), np.inf)
+    for name in asked.only or (*SCIKIT_IMAGE, *ELSEWHERE):
         try:
-            clean = middle(getattr(data, name)().astype(float))
+            clean = middle(photograph(name), asked.side)
         except (ImportError, OSError, ValueError) as error:
-            print(f"<!-- {name} does not come with scikit-image here: {type(error).__name__} -->")
+            print(f"<!-- {name} does not come with its package here: {type(error).__name__} -->")
             continue
-        for sd in (5.0, 10.0, 20.0):
+        changes, clock = np.empty((len(NOISE), 2)), time.perf_counter()
+        for row, sd in enumerate(NOISE):
             noisy = clean + np.random.default_rng(0).normal(0.0, sd, clean.shape)
-            changes, clock = [], time.perf_counter()
-            for variance in (None, sd**2):
+            for column, variance in enumerate((None, sd**2)):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", NotPointSourcesWarning)
                     answer = denoise_details(noisy, noise_variance=variance)
-                changes.append(psnr(clean, answer.image) - psnr(clean, noisy))
-                worst[variance is None] = min(worst.get(variance is None, np.inf), changes[-1])
-            seconds = (time.perf_counter() - clock) / 2
-            print(
-                f"| {name} | {sd:g} | {changes[0]:+.2f} | {changes[1]:+.2f} | {answer.share.mean():.2f} "
-                f"| {seconds:.1f} |",
-                flush=True,
-            )
-    print(f"| worst | | {worst[True]:+.2f} | {worst[False]:+.2f} | | |")
+                changes[row, column] = psnr(clean, answer.image) - psnr(clean, noisy)
+        worst = np.minimum(worst, changes)
+        print_changes(name, changes, f"{(time.perf_counter() - clock) / changes.size:.1f}")
+    print_changes("worst", worst, "")
+
+
+def print_changes(name, changes, last):
+    print(f"| {name} | " + " | ".join(f"{one:+.2f} / {two:+.2f}" for one, two in changes) + f" | {last} |", flush=True)
 
 
 PARTS = {"crowded": crowded, "microscopy": microscopy, "large": large, "photographs": photographs}
@@ -403,6 +432,7 @@ def main():
     parser.add_argument("--only", nargs="+", help="some of the methods or cases")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="crowded: folder of answers to go on with")
     parser.add_argument("--frames", type=int, default=100, help="microscopy: frames, of 500 (100)")
+    parser.add_argument("--side", type=int, default=96, help="photographs: pixels of their middle, per axis (96)")
     parser.add_argument("--jobs", type=int, default=2, help="processes of ours, crowded and large (2)")
     asked = parser.parse_args()
     if asked.keep is not None:

@@ -118,6 +118,14 @@ def test_constant_empty_and_tiny_images():
     assert np.mean((denoise_image(negative.image) - negative.clean) ** 2) < 0.1 * negative.noise_variance
 
 
+@pytest.mark.parametrize("method", ["auto", "refined"])
+def test_an_image_without_noise_comes_back_without_a_warning(method):
+    field = make_starfield(rng=2)
+    answer = denoise_details(field.image, method=method)
+    assert answer.share.min() == 1.0
+    assert psnr(field.clean, answer.image) > 100
+
+
 def test_large_frames_go_by_windows():
     field = make_starfield((64, 90), 20, snr_db=10.0, sigma_range=(1.0, 2.0), rng=8)
     answer = denoise_details(field.image)

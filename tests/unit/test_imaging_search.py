@@ -70,6 +70,15 @@ def test_noise_of_the_light_is_taken_into_account():
     assert catalog.significance.std() == pytest.approx(1.0, abs=0.06)
 
 
+@pytest.mark.parametrize("snr_db", [50.0, None])
+def test_what_is_left_of_bright_sources_is_not_taken_for_faint_ones(snr_db):
+    for seed in range(3):
+        field = make_starfield((48, 64), 14, snr_db=snr_db, rng=seed)
+        catalog = locate_sources(field.image)
+        assert len(catalog) == 14
+        assert match_sources(catalog.xy, field.xy, 0.05).n_matched == 14
+
+
 def test_elliptical_and_any_other_psf():
     turned = GaussianPSF((1.2, 2.1), theta=0.6)
     field = make_starfield((50, 50), 5, psf=turned, snr_db=18.0, position_margin=6, rng=2)

@@ -21,6 +21,7 @@ from fastsbl.imaging.background import noise_variance_of
 from fastsbl.imaging.catalog import SourceCatalog
 from fastsbl.imaging.localize import Background, _read_background, _read_image, _read_variance, locate_sources
 from fastsbl.imaging.psf import PSF, check_psf
+from fastsbl.imaging.search import LEAST_NOISE
 
 __all__ = ["Denoised", "NotPointSourcesWarning", "denoise_details", "denoise_image"]
 
@@ -303,16 +304,22 @@ class _Job:
             blend.add(where, weight, data, np.zeros(data.shape), 1.0, "none")
             return
         noise = np.broadcast_to(level, self.data.shape)[where]
-        known = None if self.variance is None else 1.0
         root = np.sqrt(np.maximum(noise, 1e-300))
+
+        def share_of(model: FloatArray, freedom: float) -> float:
+            residual = data - model
+            if np.mean(residual[valid] ** 2) <= self._least():
+                return 1.0
+            return follow(residual / root, valid, freedom, None if self.variance is None else 1.0)
+
         options: list[tuple[float, float, str, FloatArray, FloatArray]] = []
         if refined is not None and spread is not None:
             freedom = float(spread[1][where][valid].sum())
-            share = follow((data - refined[where]) / root, valid, freedom, known)
+            share = share_of(refined[where], freedom)
             options.append((share, freedom, "refined", refined[where], spread[0][where]))
         if self.method == "mixture" or (self.method == "auto" and options[0][0] < 1.0):
             found = self._mixture(where, level)
-            share = follow((data - found.image) / root, valid, found.freedom, known)
+            share = share_of(found.image, found.freedom)
             options.append((share, found.freedom, "mixture", found.image, found.std**2))
             blend.note(where, weight, found.image)
         best = options[0]
@@ -328,9 +335,12 @@ class _Job:
         noise: float | FloatArray = level[where] if isinstance(level, np.ndarray) else level
         data, valid = self.data[where], self.valid[where]
         if isinstance(noise, float):
-            least = 1e-12 * float(np.ptp(data[valid])) ** 2  # an image without noise
-            noise = max(noise, least, 1e-300)
+            noise = max(noise, self._least(), 1e-300)
         return fit_mixture(data, valid, noise, psf=self.psf, sigma_range=self.sigma_range, level=self.with_level)
+
+    def _least(self) -> float:
+        """Variance that an image without noise is taken to have."""
+        return (LEAST_NOISE * float(np.ptp(self.data[self.valid]))) ** 2
 
     def _looks_like_sources(self, parts: list[tuple[tuple[slice, slice], FloatArray]]) -> bool:
         """Try a few windows of a large image, from the most to the least varied."""

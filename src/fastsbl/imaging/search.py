@@ -14,8 +14,9 @@ from fastsbl.imaging.refine import Scene
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Search"]
+__all__ = ["LEAST_NOISE", "Search"]
 
+LEAST_NOISE = 1e-5  # standard deviation, as a share of the image's span, that an image without noise is taken to have
 _JOINT = 8  # scenes of at most so many sources are always refined whole, with the level
 _WHOLE = 60  # scenes of at most so many sources are polished whole, with the level
 _CROWD = 10  # most sources that move in one attempt of a larger scene
@@ -23,6 +24,7 @@ _REACH = 1.75  # sources closer than this times the sum of their widths are refi
 _LIBERAL = 0.5  # share of the threshold from which a place on the pixel grid is tried off the grid
 _HOPEFUL = 0.15  # share of the threshold that a split must promise to first order to be tried
 _DOUBTFUL = 4.0  # thresholds that leaving out a source must cost to first order for it to be beyond doubt
+_BRIGHT = 100.0  # thresholds of gain above which what is left of bright sources could be taken for faint ones
 _NEIGHBOURS = 3  # that give way in first-order estimates
 _ROUNDS = 40
 
@@ -117,7 +119,7 @@ class Search:
                 if fine > 0:
                     variance = min(whole, fine)
             span = float(np.ptp(scene.data[self.base_weight > 0])) if self.n_valid else 0.0
-            least = (1e-6 * span) ** 2 * float(self.base_weight.max(initial=0.0))
+            least = (LEAST_NOISE * span) ** 2 * float(self.base_weight.max(initial=0.0))
             variance = max(variance, least, 1e-300)
             if abs(variance - self.variance) > 0.01 * self.variance:
                 self._tested.clear()
@@ -179,6 +181,7 @@ class Search:
             gains = self.score.gains(self.scene.residual, 1.0 / self.variance if self.learn_noise else 1.0)
             if self.where is not None:
                 gains[:, ~self.where] = 0.0
+            bright = bool(gains.max(initial=0.0) > _BRIGHT * self.threshold)
             found = self.score.candidates(gains, _LIBERAL * self.threshold)
             added: list[FloatArray] = []
             for x, y, sigma, gain in found:
@@ -197,6 +200,8 @@ class Search:
             if not added:
                 break
             changed = True
+            if bright:
+                self.polish()
         return changed
 
     def _key(self, kind: int, k: int) -> tuple[int, ...]:
