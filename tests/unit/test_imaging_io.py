@@ -121,6 +121,19 @@ def test_integer_images_become_float64(dtype, tmp_path):
         np.testing.assert_array_equal(got.array, values)
 
 
+def test_fits_compressed_by_tiles_is_read(tmp_path):
+    fits = pytest.importorskip("astropy.io.fits")
+    counts = np.random.default_rng(0).integers(300, 60_000, (30, 40)).astype(np.uint16)
+    packed = fits.CompImageHDU(counts, header=_wcs().to_header())
+    fits.HDUList([fits.PrimaryHDU(), packed]).writeto(tmp_path / "a.fits.fz")
+    got = read_image(tmp_path / "a.fits.fz")
+    np.testing.assert_array_equal(got.array, counts)
+    assert got.wcs.wcs.crval.tolist() == [150.0, 2.0]
+    assert len(list(iter_frames(tmp_path / "a.fits.fz"))) == 1
+    with pytest.raises(ValueError, match=r"must end in \.fits"):
+        write_image(tmp_path / "b.fits.fz", counts)
+
+
 def test_wcs_and_header_are_kept(image, tmp_path):
     wcs = _wcs()
     path = write_image(tmp_path / "a.fits", image, wcs=wcs)

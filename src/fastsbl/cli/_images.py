@@ -49,7 +49,7 @@ class Frame:
     @property
     def stem(self) -> str:
         """What files made from it begin with."""
-        stem = self.path.name.removesuffix(".gz").rpartition(".")[0]
+        stem = self.path.name.removesuffix(".gz").removesuffix(".fz").rpartition(".")[0]
         return stem if self.frame is None else f"{stem}-{self.frame:05d}"
 
 

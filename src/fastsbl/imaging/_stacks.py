@@ -144,7 +144,7 @@ def _open_npy(file: Path, hdu: int | str | None) -> Stack:
 
 FITS = (".fits", ".fit", ".fts")
 STACKS: dict[str, Callable[[Path, int | str | None], Stack]] = {
-    **dict.fromkeys(FITS, _open_fits),
+    **dict.fromkeys((*FITS, ".fz"), _open_fits),  # .fits.fz: compressed by tiles
     **dict.fromkeys((".tif", ".tiff"), _open_tiff),
     ".npy": _open_npy,
 }

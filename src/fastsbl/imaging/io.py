@@ -106,7 +106,7 @@ def read_image(
     Parameters
     ----------
     path : path-like
-        `.fits`, `.fit`, `.fts`, `.tif`, `.tiff`, `.npy`, `.txt`, `.dat`, `.csv` (numbers only), each also
+        `.fits`, `.fit`, `.fts`, `.fits.fz`, `.tif`, `.tiff`, `.npy`, `.txt`, `.dat`, `.csv` (numbers only), each also
         with `.gz`, or `.png`.
     frame : int, optional
         Which frame of a stack, counted from 0. A stack with several needs it.
