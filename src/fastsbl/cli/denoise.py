@@ -78,8 +78,8 @@ def command(
 ) -> None:
     """Take the noise out of each IMAGE, which must be made of point sources on a smooth background.
 
-    IMAGE is FITS, TIFF, PNG, NPY or a text table (.gz too); stacks are taken frame by frame. An image of something else
-    comes back nearly as it was, with a warning.
+    IMAGE is FITS (.fz too), TIFF, PNG, NPY or a text table (.gz too); stacks are taken frame by frame. An image of
+    something else comes back nearly as it was, with a warning.
     """
     options = {
         "psf": read_psf(psf, oversampling, skip_rows=skip_rows),

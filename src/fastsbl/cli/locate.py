@@ -76,9 +76,9 @@ def command(
 ) -> None:
     """Find the point sources of each IMAGE: positions, fluxes and widths, with their standard errors.
 
-    IMAGE is FITS, TIFF, PNG, NPY or a text table (.gz too); stacks are taken frame by frame. All sources go into one
-    catalogue, with the columns image and frame where there are several. Positions are in pixels, centres at integers
-    from 0, x = column; FITS images with sky coordinates add ra and dec.
+    IMAGE is FITS (.fz too), TIFF, PNG, NPY or a text table (.gz too); stacks are taken frame by frame. All sources go
+    into one catalogue, with the columns image and frame where there are several. Positions are in pixels, centres at
+    integers from 0, x = column; FITS images with sky coordinates add ra and dec.
     """
     check_place(out, force=force)
     check_more_places(page, folder, out, force=force)
@@ -213,7 +213,8 @@ def _show(session: Session, found: list[tuple[Frame, Any]], joined: Any) -> None
             session.table(names, [[readable(name, table[name][k]) for name in names] for k in brightest])
         if len(table) > _SHOWN:
             session.say(f"and {len(table) - _SHOWN} fainter ones")
-        session.say(f"noise variance {_noise(found[0][1]):.4g}")
+        if found[0][1].meta.get("noise_variance") is not None:  # else it is the light's own
+            session.say(f"noise variance {_noise(found[0][1]):.4g}")
     unsettled = sum(not catalog.meta.get("converged", True) for _, catalog in found)
     if unsettled:
         session.note(f"the search did not settle in {unsettled} of {len(found)} images")
@@ -258,7 +259,7 @@ def _report(found: list[tuple[Frame, Any]], joined: Any, command: str) -> Report
     sections.append(Section("Sources", [source_table(joined, most=_LISTED)]))
     return Report(
         "Point sources",
-        f"{len(joined)} sources in {len(found)} {'image' if len(found) == 1 else 'images'}, found by `fastsbl locate`.",
+        f"{len(joined)} sources in {len(found)} {'image' if len(found) == 1 else 'images'}, found by fastsbl locate.",
         sections,
         command=command,
         environment=describe_environment(),
