@@ -15,7 +15,7 @@ large: 2,000 sources on 512 x 512 pixels at 10 dB, with a known PSF and with wid
 and peak memory (of all processes, added up) with two processes.
 
 photographs: what `denoise_image` does to images that are not made of point sources. The images that come with
-scikit-image, PyWavelets and scikit-learn, in grey, their middle 96 x 96 pixels, with noise of standard deviation 2 to
+scikit-image and scikit-learn, in grey, their middle 96 x 96 pixels, with noise of standard deviation 2 to
 40 (of 255) added: change in PSNR with the noise variance estimated and known.
 
 Data are read from the folder that FASTSBL_DATA names; photographs need none.
@@ -362,32 +362,26 @@ def large(asked):
 
 # --- photographs -------------------------------------------------------------------------------------------------
 
-SCIKIT_IMAGE = (
-    *("astronaut", "brick", "camera", "cat", "cell", "checkerboard", "clock", "coffee", "coins", "colorwheel", "grass"),
-    *("gravel", "horse", "hubble_deep_field", "immunohistochemistry", "logo", "microaneurysms", "moon", "page", "retina"),
-    *("rocket", "shepp_logan_phantom", "stereo_motorcycle", "text"),
-)
-ELSEWHERE = ("ascent", "aero", "china.jpg", "flower.jpg")  # PyWavelets and scikit-learn
 NOISE = (2.0, 5.0, 10.0, 20.0, 40.0)
 
 
-def photograph(name):
-    """A bundled image in grey from 0 to 255."""
-    if name.endswith(".jpg"):
-        from sklearn.datasets import load_sample_image
+def bundled():
+    """Files of all images that lie in the folders of scikit-image and scikit-learn, by name."""
+    import skimage
+    import sklearn.datasets
 
-        image = load_sample_image(name)
-    elif name in SCIKIT_IMAGE:
-        from skimage import data
+    folders = Path(skimage.__file__).parent / "data", Path(sklearn.datasets.__file__).parent / "images"
+    return {
+        file.stem: file for folder in folders for file in sorted(folder.iterdir()) if file.suffix in (".png", ".jpg")
+    }
 
-        image = getattr(data, name)()
-        image = image[0] if isinstance(image, tuple) else image
-    else:
-        import pywt
 
-        image = getattr(pywt.data, name)()
-    image = np.asarray(image, dtype=float)
-    image = image @ [0.2125, 0.7154, 0.0721, 0.0][: image.shape[2]] if image.ndim == 3 else image
+def photograph(file):
+    """An image in grey from 0 to 255."""
+    from skimage.io import imread
+
+    image = imread(file).astype(float)
+    image = image[..., :3] @ [0.2125, 0.7154, 0.0721] if image.ndim == 3 else image
     return image * 255.0 if image.max() <= 1.0 else image
 
 
@@ -397,15 +391,13 @@ def middle(image, side):
 
 
 def photographs(asked):
-    print(f"| image, change in dB (noise estimated / known) at noise sd | {' | '.join(f'{sd:g}' for sd in NOISE)} | s |")
+    levels = " | ".join(f"{sd:g}" for sd in NOISE)
+    print(f"| image, change in dB (noise estimated / known) at noise sd | {levels} | s |")
     print("|---|" + "---:|" * (len(NOISE) + 1))
     worst = np.full((len(NOISE), 2), np.inf)
-    for name in asked.only or (*SCIKIT_IMAGE, *ELSEWHERE):
-        try:
-            clean = middle(photograph(name), asked.side)
-        except (ImportError, OSError, ValueError) as error:
-            print(f"<!-- {name} does not come with its package here: {type(error).__name__} -->")
-            continue
+    files = bundled()
+    for name in asked.only or files:
+        clean = middle(photograph(files[name]), asked.side)
         changes, clock = np.empty((len(NOISE), 2)), time.perf_counter()
         for row, sd in enumerate(NOISE):
             noisy = clean + np.random.default_rng(0).normal(0.0, sd, clean.shape)
