@@ -130,16 +130,19 @@ def test_predictions_are_those_of_the_estimator(fastsbl, tmp_path, problem, esti
     X, y = problem
     estimator.fit(X, y)
     fastsbl("fit", "data.csv", "--target", "price", *options)
-    columns = ["f7", "f2", "text"]  # another order, fewer columns, one that holds no numbers
-    new = {"f7": X[:5, 7], "f2": X[:5, 2], "text": list("abcde")}
-    unused = {f"f{i}": X[:5, i] for i in estimator.support_ if i not in (2, 7)}
-    csv.write_csv(pa.table({name: new[name] for name in columns} | unused), tmp_path / "new.csv")
-    outcome = fastsbl("predict", "model.json", "new.csv")
-    assert outcome.code == 0, outcome.err
-    mean, std = estimator.predict(X[:5], return_std=True)
-    written = np.genfromtxt(tmp_path / "predictions.csv", delimiter=",", names=True)
-    np.testing.assert_allclose(written["mean"], mean, rtol=1e-9)
-    np.testing.assert_allclose(written["std"], std, rtol=1e-9)
+    first = {"f7": X[:5, 7], "f2": X[:5, 2], "text": list("abcde")}  # another order, a column that holds no numbers
+    others = {f"f{i}": X[:5, i] for i in range(X.shape[1])}
+    for used, std_of in ((range(X.shape[1]), X), (estimator.support_, estimator._means * np.ones_like(X))):
+        columns = first | {f"f{i}": others[f"f{i}"] for i in used}
+        csv.write_csv(pa.table(columns), tmp_path / "new.csv")
+        outcome = fastsbl("predict", "model.json", "new.csv", "--force")
+        assert outcome.code == 0, outcome.err
+        rows = std_of.copy()
+        rows[:, estimator.support_] = X[:, estimator.support_]  # features that are not there are at their means
+        mean, std = estimator.predict(rows[:5], return_std=True)
+        written = np.genfromtxt(tmp_path / "predictions.csv", delimiter=",", names=True)
+        np.testing.assert_allclose(written["mean"], mean, rtol=1e-9)
+        np.testing.assert_allclose(written["std"], std, rtol=1e-7)
 
 
 @pytest.mark.usefixtures("table")

@@ -42,7 +42,7 @@ def dense_gaussian(X, y, gamma, lam, X_new, weights=None, wide=1e9):
 def test_predictive_distribution_is_the_dense_gaussian(data, rng, weighted):
     X, y = data
     weights = rng.uniform(0.2, 3.0, 60) if weighted else None
-    model = SBLRegressor().fit(X, y, weights)
+    model = SBLRegressor(noise_variance=0.1).fit(X, y, weights)
     X_new = rng.standard_normal((20, 90)) + 5.0
     mean, std = model.predict(X_new, return_std=True)
     used = model.support_
@@ -294,6 +294,7 @@ def test_intervals_cover_what_they_say():
         ({"noise_variance": None}, TypeError, "noise_variance must be a number above 0, got NoneType"),
         ({"noise_ratio": -1}, ValueError, "noise_ratio must be a finite number above 0, got -1"),
         ({"noise_ratio": 0.1, "noise_variance": 1.0}, ValueError, "cannot both be numbers"),
+        ({"average": 1}, TypeError, "average must be True or False, got int"),
         ({"fit_intercept": "yes"}, TypeError, "fit_intercept must be True or False, got str"),
         ({"multi_output": "joint"}, ValueError, "multi_output must be one of 'shared', 'separate'; got 'joint'"),
         ({"max_iter": 0}, ValueError, "max_iter must be a whole number of at least 1, got 0"),
@@ -337,3 +338,36 @@ def test_verbose_bar_goes_to_the_error_stream(data, monkeypatch, capsys, library
     out, err = capsys.readouterr()
     assert out == ""
     assert "SBLRegressor" in err
+
+
+def test_what_is_not_known_about_the_support_counts(data, rng):
+    """Learned noise: the variance is that of the draws about the coefficients; `average` uses their mean."""
+    X, y = data
+    X_new = rng.standard_normal((20, 90)) + X.mean(axis=0)
+    sparse_one, averaged = SBLRegressor().fit(X, y), SBLRegressor(average=True).fit(X, y)
+    result = fit_sbl(X - X.mean(axis=0), y - y.mean(), n_effective=59.0)
+    average = result.average()
+    np.testing.assert_array_equal(sparse_one.support_, averaged.support_)
+    np.testing.assert_allclose(sparse_one.coef_, result.coef, atol=1e-6)
+    np.testing.assert_allclose(averaged.coef_, average.coef, atol=1e-6)
+    np.testing.assert_allclose(averaged.inclusion_probability_[average.index], average.probability, atol=1e-6)
+    assert averaged.inclusion_probability_[[3, 20, 50]].min() > 0.99
+    answers = (X_new - X.mean(axis=0))[:, average.index] @ average.draws.T
+    for model in (sparse_one, averaged):
+        mean, std = model.predict(X_new, return_std=True)
+        expected = average.lam * (1 + 1 / 60) + ((answers - (mean - y.mean())[:, None]) ** 2).mean(axis=1)
+        np.testing.assert_allclose(std**2, expected, rtol=1e-5)
+    assert not hasattr(sparse_one.set_params(noise_variance=0.1).fit(X, y), "inclusion_probability_")
+
+
+@pytest.mark.parametrize("multi_output", ["shared", "separate"])
+def test_average_of_several_targets(data, multi_output):
+    X, y = data
+    Y = np.column_stack([y, -2 * y + 0.1 * X[:, 0]])
+    model = SBLRegressor(average=True, multi_output=multi_output).fit(X, Y)
+    assert model.coef_.shape == (2, 90)
+    assert model.inclusion_probability_.shape == ((90,) if multi_output == "shared" else (2, 90))
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == (60, 2)
+    assert (std[:, 0] != std[:, 1]).any()
+    assert np.mean(np.abs(Y - mean) < 3 * std) > 0.97

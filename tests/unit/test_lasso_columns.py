@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from fastsbl.dictionary import as_dictionary
+from fastsbl.estimators._centering import Design
 from fastsbl.lasso import columns as held
 from fastsbl.lasso import scalar, solve_weighted_lasso
 from fastsbl.lasso.certificate import certify
@@ -149,3 +150,36 @@ def test_unpenalised_columns_are_projected_out_whatever_was_read():
     given = certify(problem, y, coef, (y.copy(), X.T @ y))
     assert phi.passes == before + 1
     assert abs(X[:, 3] @ given.dual_point) < 1e-12
+
+
+@pytest.mark.parametrize("container", [sparse.csc_array, sparse.csr_array])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_centred_sparse_columns_are_held_by_their_stored_values(monkeypatch, container, weighted):
+    monkeypatch.setattr(held, "_COPIED", 60)  # a row at a time
+    X = matrix() + 0.0
+    rng = np.random.default_rng(2)
+    weights = rng.uniform(0.5, 2.0, N) if weighted else None
+    data = container(X)
+    design = Design(as_dictionary(data), data, rng.standard_normal(N), weights, fit_intercept=True)
+    centred = X - np.average(X, axis=0, weights=weights)
+    if weights is not None:
+        centred *= np.sqrt(weights)[:, None]
+    mine = held.hold_columns(design.dictionary)
+    assert type(mine).__name__ == "_ShiftedColumns"
+    index = rng.permutation(n)
+    mine.add(index[:5])
+    mine.add(index[5:])
+    centred = centred[:, index]
+    r, coef, some = rng.standard_normal(N), rng.standard_normal(3), np.array([30, 2, 11])
+    tol = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(mine.gram_block(6, n), centred.T @ centred[:, 6:], **tol)
+    np.testing.assert_allclose(mine.correlate(r, 3, 9), centred[:, 3:9].T @ r, **tol)
+    np.testing.assert_allclose(mine.combine(some, coef), centred[:, some] @ coef, **tol)
+    np.testing.assert_allclose(mine.rows(some), centred[:, some].T, **tol)
+
+
+def test_sparse_columns_far_from_zero_are_centred_first():
+    X = matrix() + 1e4
+    data = sparse.csc_array(X)
+    design = Design(as_dictionary(data), data, X[:, 3], None, fit_intercept=True)
+    assert type(held.hold_columns(design.dictionary)).__name__ == "_CopiedColumns"

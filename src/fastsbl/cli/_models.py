@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 import fastsbl
-from fastsbl._base.types import FloatArray
+from fastsbl._base.types import FloatArray, IndexArray
 from fastsbl.cli._tables import Rows
 
 __all__ = ["Model", "read_model", "write_model"]
 
 FORMAT = "fastsbl-model"
 VERSION = 1
-_NUMBERS = ("intercept", "intercept_share", "noise_variance", "calibration", "log_evidence")
+_NUMBERS = ("intercept", "intercept_share", "noise_variance", "calibration", "log_evidence", "spread_noise")
 _LISTS = ("support", "coef", "gamma", "means", "evidence")
 
 
@@ -53,6 +53,10 @@ class Model:
         For each feature in the model: log evidence less that of the model without it.
     log_evidence : float
         Of the whole model.
+    spread_features, spread_names, spread_means, spread_moments, spread_noise
+        What standard deviations of predictions are made of: features whose coefficients are not known for sure, their
+        names, the means of their columns, mean squares and products of how far the coefficients may be from those
+        used (the lower triangle, row after row), and the variance of the noise.
     """
 
     n_rows: int
@@ -71,6 +75,11 @@ class Model:
     sigma: list[list[float]]
     evidence: list[float]
     log_evidence: float
+    spread_features: list[int]
+    spread_names: list[str] | None
+    spread_means: list[float]
+    spread_moments: list[float]
+    spread_noise: float
 
     @property
     def std(self) -> FloatArray:
@@ -81,6 +90,11 @@ class Model:
     def _covariance(self) -> FloatArray:
         return np.array(self.sigma, dtype=np.float64).reshape(len(self.support), len(self.support))
 
+    @property
+    def used_names(self) -> list[str] | None:
+        """Names of all features that predictions or their standard deviations look at."""
+        return None if self.names is None else list(dict.fromkeys(self.names + (self.spread_names or [])))
+
     def label(self, place: int) -> str:
         """What the feature at this place of the support is called."""
         return self.names[place] if self.names is not None else str(self.support[place])
@@ -90,14 +104,12 @@ class Model:
         """Take over a fitted `SBLRegressor` or `SBLRegressorCV`."""
         support = estimator.support_
         sigma = np.asarray(estimator.sigma_, dtype=np.float64)
-        means = np.zeros(support.size)
-        if estimator.fit_intercept and support.size:
-            means = np.asarray(rows.X[:, support].mean(axis=0), dtype=np.float64).ravel()
+        spread = estimator.spreads_[0]
         coef, gamma = estimator.coef_[support], estimator.gamma_[support]
         return cls(
             n_rows=rows.X.shape[0],
             n_features=rows.X.shape[1],
-            names=None if rows.names is None else [rows.names[i] for i in support],
+            names=_names(rows, support),
             target=rows.target,
             noise=noise,
             intercept=float(estimator.intercept_),
@@ -107,40 +119,72 @@ class Model:
             support=support.tolist(),
             coef=coef.tolist(),
             gamma=gamma.tolist(),
-            means=means.tolist(),
+            means=_means(rows, support, estimator),
             sigma=sigma.tolist(),
             evidence=evidence_without(coef, gamma, np.diag(sigma)).tolist(),
             log_evidence=float(estimator.score_),
+            spread_features=spread.index.tolist(),
+            spread_names=_names(rows, spread.index),
+            spread_means=_means(rows, spread.index, estimator),
+            spread_moments=[float(f"{value:.9g}") for value in spread.moments[np.tril_indices(spread.index.size)]],
+            spread_noise=float(spread.noise),
         )
 
     def predict(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of new observations."""
-        used = self._used_columns(rows)
-        centred = used - np.array(self.means)
-        spread = np.einsum("ij,jk,ik->i", centred, self._covariance, centred)
-        mean = used @ np.array(self.coef) + self.intercept
-        return mean, np.sqrt(self.calibration * (self.noise_variance * (1.0 + self.intercept_share) + spread))
+        """Mean and standard deviation of new observations.
 
-    def _used_columns(self, rows: Rows) -> FloatArray:
-        if self.names is not None and rows.names is not None:
+        Columns of features that are in doubt may be missing; they are taken to be at their means.
+        """
+        mean = self._columns(rows, self.support, self.names) @ np.array(self.coef) + self.intercept
+        here = self._here(rows)
+        names = None if self.spread_names is None else [self.spread_names[k] for k in here]
+        away = self._columns(rows, [self.spread_features[k] for k in here], names) - np.array(self.spread_means)[here]
+        moments = self._moments[np.ix_(here, here)]
+        variance = self.spread_noise * (1.0 + self.intercept_share) + np.einsum("ij,jk,ik->i", away, moments, away)
+        return mean, np.sqrt(self.calibration * variance)
+
+    @property
+    def _moments(self) -> FloatArray:
+        out = np.zeros((len(self.spread_features), len(self.spread_features)))
+        out[np.tril_indices(len(out))] = self.spread_moments
+        return np.asarray(out + np.tril(out, -1).T)
+
+    def _here(self, rows: Rows) -> IndexArray:
+        """Places of the features in doubt that the rows have columns for."""
+        if self.spread_names is None or rows.names is None:
+            return np.arange(len(self.spread_features))
+        found = set(rows.names)
+        return np.array([k for k, name in enumerate(self.spread_names) if name in found], dtype=np.intp)
+
+    def _columns(self, rows: Rows, features: list[int], names: list[str] | None) -> FloatArray:
+        if names is not None and rows.names is not None:
             place = {name: k for k, name in enumerate(rows.names)}
-            missing = [name for name in self.names if name not in place]
+            missing = [name for name in names if name not in place]
             if missing:
                 more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
                 raise ValueError(f"the model needs the column {missing[0]!r}{more}, which the data do not have")
-            index = [place[name] for name in self.names]
-        else:
-            if rows.X.shape[1] != self.n_features:
-                raise ValueError(
-                    f"the model was fitted to {self.n_features} features, the data have {rows.X.shape[1]} "
-                    "(say --target if one of the columns is the target)"
-                )
-            index = self.support
-        columns = rows.X[:, index]
+            features = [place[name] for name in names]
+        elif rows.X.shape[1] != self.n_features:
+            raise ValueError(
+                f"the model was fitted to {self.n_features} features, the data have {rows.X.shape[1]} "
+                "(say --target if one of the columns is the target)"
+            )
+        columns = rows.X[:, features]
         dense = np.asarray(columns.toarray() if hasattr(columns, "toarray") else columns, dtype=np.float64)
         if not np.isfinite(dense).all():
             raise ValueError("the columns that the model needs must be finite, got NaN or infinite values")
         return dense
+
+
+def _names(rows: Rows, index: IndexArray) -> list[str] | None:
+    return None if rows.names is None else [rows.names[i] for i in index]
+
+
+def _means(rows: Rows, index: IndexArray, estimator: Any) -> list[float]:
+    if not (estimator.fit_intercept and index.size):
+        return [0.0] * index.size
+    means: list[float] = np.asarray(rows.X[:, index].mean(axis=0), dtype=np.float64).ravel().tolist()
+    return means
 
 
 def evidence_without(coef: FloatArray, gamma: FloatArray, variance: FloatArray) -> FloatArray:
@@ -209,5 +253,13 @@ def _check(model: Model) -> None:
             raise ValueError(f"{name} must be a finite number")
     if model.names is not None and len(model.names) != size:
         raise ValueError(f"names must hold {size} names")
-    if not all(0 <= i < model.n_features for i in model.support):
-        raise ValueError(f"support must hold numbers from 0 to {model.n_features - 1}")
+    for features in ("support", "spread_features"):
+        if not all(0 <= i < model.n_features for i in getattr(model, features)):
+            raise ValueError(f"{features} must hold numbers from 0 to {model.n_features - 1}")
+    size = len(model.spread_features)
+    lengths = {"spread_means": size, "spread_moments": size * (size + 1) // 2}
+    if model.spread_names is not None:
+        lengths["spread_names"] = size
+    for name, length in lengths.items():
+        if len(getattr(model, name)) != length:
+            raise ValueError(f"{name} must hold {length} values")

@@ -58,7 +58,7 @@ def command(
         header=not no_header,
         ignore=ignore,
         drop_missing=drop_missing,
-        only=fitted.names,
+        only=fitted.used_names,
         least_rows=1,
     )
     mean, std = fitted.predict(rows)

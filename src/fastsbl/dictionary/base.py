@@ -118,6 +118,8 @@ class Dictionary(ABC):
     cheap_columns: bool = True
     #: Whether columns can be had by their stored values alone, from ``sparse_columns``.
     is_sparse: bool = False
+    #: (m, d) if columns are those of ``sparse_columns`` less ``m_i d``, with d of shape (N,): centred sparse data.
+    shift: tuple[FloatArray, FloatArray] | None = None
 
     def __init__(self, shape: tuple[int, int], dtype: Any, gram_cache_bytes: int = 2**28) -> None:
         self.shape = (int(shape[0]), int(shape[1]))

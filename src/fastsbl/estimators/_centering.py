@@ -15,6 +15,7 @@ __all__ = ["CenteredDictionary", "Design", "column_moments"]
 
 _TILE = 1024
 _CONSTANT = 10 * np.finfo(np.float64).eps  # a spread below this share of the mean is rounding
+_LARGE_SHIFT = 100.0  # mean over spread from which products of sparse columns are made after centring, not before
 _LARGE_OFFSET = {4: 1e2, 8: 1e5}  # mean over spread from which a dense column is centred in a copy, by item size
 
 
@@ -47,6 +48,9 @@ class CenteredDictionary(Dictionary):
             length = np.sqrt(base.n_samples if roots is None else float(roots @ roots))
             offsets = np.abs(means) * length / np.where(self._constant, np.inf, norms)
             self._amplified += float(offsets.max(initial=0.0))
+        self.is_sparse = base.is_sparse and means is None
+        if base.is_sparse and means is not None and self._amplified < _LARGE_SHIFT:
+            self.shift = means, np.ones(base.n_samples) if roots is None else roots
 
     @property
     def eps(self) -> float:
@@ -65,6 +69,11 @@ class CenteredDictionary(Dictionary):
     def _correlate_some(self, R: Array, index: IndexArray) -> Array:
         R = self._weighted(R)
         return self._centred(self._base.correlate(R, index), R, index)
+
+    def sparse_columns(self, index: IndexArray) -> tuple[FloatArray, Array, Array]:
+        """Stored values, weighted, row numbers and starts of these columns, before they are centred."""
+        values, rows, starts = self._base.sparse_columns(index)
+        return values if self._roots is None else values * self._roots[rows], rows, starts
 
     def _columns(self, index: IndexArray) -> Array:
         rows = np.require(self._base.columns(index).T, requirements="W")

@@ -14,11 +14,12 @@ from sklearn.utils.validation import _check_sample_weight
 from fastsbl._base.checks import check_positive_number
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary
-from fastsbl.sbl import SBLResult, fit_sbl, sbl_lambda_max
+from fastsbl.sbl import SBLResult, SupportAverage, fit_sbl, sbl_lambda_max
 from fastsbl.sbl.evidence import evidence_of
 
 __all__ = [
     "Fit",
+    "Spread",
     "as_dense",
     "check_sample_weight",
     "fit_one",
@@ -26,6 +27,16 @@ __all__ = [
     "noise_to_fit",
     "warn_not_converged",
 ]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is not known about a prediction: coefficients of some features, and noise."""
+
+    index: IndexArray
+    moments: FloatArray
+    """Mean squares and products of how far the coefficients are from those that are used."""
+    noise: float
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,8 @@ class Fit:
     converged: bool = True
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    spreads: tuple[Spread, ...] = ()
+    inclusion: FloatArray | None = None
 
     @property
     def support(self) -> IndexArray:
@@ -48,14 +61,29 @@ class Fit:
         return np.flatnonzero(self.gamma)
 
     @classmethod
-    def of(cls, result: SBLResult, n_effective: float) -> Fit:
-        """Take what is worth keeping from a result, with its evidence on ``n_effective`` samples."""
+    def of(
+        cls, result: SBLResult, n_effective: float, average: SupportAverage | None = None, *, averaged: bool = False
+    ) -> Fit:
+        """Take what is worth keeping from a result, with its evidence on ``n_effective`` samples.
+
+        ``average`` says what is not known about the support; ``averaged`` takes the coefficients from there, too.
+        """
         more = (n_effective - result.n_effective) * result.n_targets * float(np.log(result.lam))
         loss = result.loss + more
         evidence = evidence_of(loss, n_effective, result.n_targets, False)
+        sigma = result.posterior().covariance
+        coef, inclusion = result.coef, None
+        spreads: tuple[Spread, ...] = (Spread(result.support, sigma, result.lam),)
+        if average is not None:
+            inclusion = np.zeros(average.n_features)
+            inclusion[average.index] = average.probability
+            coef = average.coef if averaged else coef
+            moments = average.spread_about(coef)
+            each = moments[None] if moments.ndim == 2 else moments
+            spreads = tuple(Spread(average.index, one, average.lam) for one in each)
         return cls(
-            result.coef, result.gamma, result.lam, loss, evidence, result.n_iter, result.converged,
-            result.history, result.posterior().covariance,
+            coef, result.gamma, result.lam, loss, evidence, result.n_iter, result.converged, result.history, sigma,
+            spreads, inclusion,
         )  # fmt: skip
 
     def as_column(self) -> Fit:
@@ -74,7 +102,9 @@ class Fit:
         lam = max(total / (n_effective * n_targets), rounding, float(np.finfo(np.float64).tiny))
         loss = n_effective * n_targets * float(np.log(lam)) + total / lam
         evidence = evidence_of(loss, n_effective, n_targets, False)
-        return cls(np.zeros((n_features, *target.shape[1:])), np.zeros(n_features), lam, loss, evidence)
+        nothing = (Spread(np.zeros(0, dtype=np.intp), np.zeros((0, 0)), lam),)
+        coef = np.zeros((n_features, *target.shape[1:]))
+        return cls(coef, np.zeros(n_features), lam, loss, evidence, spreads=nothing)
 
 
 def check_sample_weight(sample_weight: Any, X: Any) -> FloatArray | None:
@@ -112,9 +142,13 @@ def fit_one(
     noise_variance: Any,
     noise_ratio: Any,
     callback: Callable[[dict[str, Any]], object] | None,
+    average: bool = False,
     **options: Any,
 ) -> Fit:
-    """Fit prepared data with the noise given, relative to `sbl_lambda_max`, or learned."""
+    """Fit prepared data with the noise given, relative to `sbl_lambda_max`, or learned.
+
+    ``average`` takes mean coefficients over supports; a learned fit keeps at least what is not known about its support.
+    """
     single = target.ndim == 2 and target.shape[1] == 1  # one target has the faster solvers
     if single:
         target = np.ascontiguousarray(target[:, 0])
@@ -126,7 +160,9 @@ def fit_one(
             return fit.as_column() if single else fit
         if noise_ratio is not None:
             lam = float(noise_ratio) * largest
-    fit = Fit.of(fit_sbl(dictionary, target, lam, n_effective=n_effective, callback=callback, **options), n_effective)
+    result = fit_sbl(dictionary, target, lam, n_effective=n_effective, callback=callback, **options)
+    over = result.average(positive=options["positive"]) if average or isinstance(lam, str) else None
+    fit = Fit.of(result, n_effective, over, averaged=average)
     return fit.as_column() if single else fit
 
 

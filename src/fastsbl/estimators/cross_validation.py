@@ -108,8 +108,6 @@ class SBLRegressorCV(BaseSBLRegressor):
     (9,)
     """
 
-    _separate = False
-
     def __init__(
         self,
         ratios: Any = None,

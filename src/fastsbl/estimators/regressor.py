@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fastsbl._base.checks import check_choice, check_flag
-from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import as_dictionary
 from fastsbl.estimators._centering import Design
 from fastsbl.estimators._fitting import (
     Fit,
+    Spread,
     as_dense,
     check_sample_weight,
     fit_one,
@@ -41,7 +42,8 @@ class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             New rows.
         return_std : bool
             Whether to return the predictive standard deviation: noise, posterior of the coefficients, and
-            posterior of the intercept. Which features belong to the model is taken as known.
+            posterior of the intercept. Where the noise was learned, also what is not known about the features that
+            belong to the model (see `fastsbl.sbl.SBLResult.average`); otherwise they are taken as known.
 
         Returns
         -------
@@ -59,16 +61,13 @@ class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
     def _predict(self, X: Any) -> tuple[Array, Array]:
         """Predictive mean and standard deviation of rows that have been checked."""
         mean: Array = linear_prediction(X, np.asarray(self.coef_).T) + self.intercept_
-        if not self._separate:
-            std = self._std(X, self.support_, self.sigma_, self.noise_variance_)
-            return mean, std if mean.ndim == 1 else np.repeat(std[:, None], mean.shape[1], axis=1)
-        each = zip(self.support_, self.sigma_, self.noise_variance_, strict=True)
-        return mean, np.column_stack([self._std(X, *one) for one in each])
+        std = np.column_stack([self._std(X, one) for one in self.spreads_])  # one for each target, or one for all
+        return mean, std[:, 0] if mean.ndim == 1 else np.broadcast_to(std, mean.shape).copy()
 
-    def _std(self, X: Any, support: IndexArray, sigma: FloatArray, noise: float) -> FloatArray:
-        rows = as_dense(X[:, support]) - self._means[support]
-        spread = np.einsum("ij,ij->i", rows @ sigma, rows)
-        return np.asarray(np.sqrt(self._calibration * (noise * (1.0 + self._intercept_share) + spread)))
+    def _std(self, X: Any, spread: Spread) -> FloatArray:
+        rows = as_dense(X[:, spread.index]) - self._means[spread.index]
+        variance = np.einsum("ij,ij->i", rows @ spread.moments, rows)
+        return np.asarray(np.sqrt(self._calibration * (spread.noise * (1.0 + self._intercept_share) + variance)))
 
     def __sklearn_tags__(self) -> Any:
         """Add what these estimators can do to scikit-learn's tags."""
@@ -86,9 +85,14 @@ class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
     def _keep(self, fits: list[Fit], design: Design, *, separate: bool) -> None:
         """Set the attributes of a fitted model."""
         one = fits[0]
-        self._separate = separate
+        self.spreads_ = [spread for fit in fits for spread in fit.spreads]
         self._means = design.means
         self._intercept_share = 1.0 / design.n_rows if self.fit_intercept else 0.0
+        followed = [fit.inclusion for fit in fits if fit.inclusion is not None]
+        if len(followed) == len(fits):
+            self.inclusion_probability_ = np.stack(followed) if separate else followed[0]
+        elif hasattr(self, "inclusion_probability_"):
+            del self.inclusion_probability_  # of an earlier fit
         names = {"noise_variance_": "lam", "loss_": "loss", "score_": "evidence", "n_iter_": "n_iter"}
         if separate:
             self.coef_ = np.stack([fit.coef for fit in fits])
@@ -133,6 +137,9 @@ class SBLRegressor(BaseSBLRegressor):
         Accuracy of the outer loop, see `fastsbl.fit_sbl`.
     max_iter : int
         Most outer iterations.
+    average : bool
+        Whether ``coef_`` is the mean over supports (`fastsbl.sbl.SBLResult.average`) instead of that of the best one.
+        It predicts better where the support is in doubt, but has a hundred nonzero coefficients or more.
     multi_output : {"shared", "separate"}
         For y of shape (n_samples, n_targets): one gamma, one support and one noise variance for all targets, or a
         model for each.
@@ -154,6 +161,12 @@ class SBLRegressor(BaseSBLRegressor):
         Features with gamma above 0.
     sigma_ : array of shape (n_support, n_support); separate targets: list of them
         Posterior covariance of the coefficients in ``support_``; that of all others is zero.
+    inclusion_probability_ : array of shape (n_features,); separate targets: (n_targets, n_features)
+        How probable it is that a feature counts (`fastsbl.sbl.SBLResult.average`). Only if the noise is learned or
+        ``average``. Features so far from being of use that they were not followed have 0.
+    spreads_ : list of Spread
+        What standard deviations of predictions are made of, one for all targets or for each: ``index`` of the features,
+        ``moments`` (how far their coefficients may be from those used) and ``noise``.
     score_ : float; separate targets: array of shape (n_targets,)
         Log evidence of the centred target (with an intercept, N - 1 samples' worth).
     loss_ : float; separate targets: array of shape (n_targets,)
@@ -195,6 +208,7 @@ class SBLRegressor(BaseSBLRegressor):
         screening: str | None = "holder",
         tol: float = 1e-4,
         max_iter: int = 1000,
+        average: bool = False,
         multi_output: str = "shared",
         verbose: int = 0,
     ) -> None:
@@ -206,6 +220,7 @@ class SBLRegressor(BaseSBLRegressor):
         self.screening = screening
         self.tol = tol
         self.max_iter = max_iter
+        self.average = average
         self.multi_output = multi_output
         self.verbose = verbose
 
@@ -229,6 +244,7 @@ class SBLRegressor(BaseSBLRegressor):
         """
         noise_to_fit(self.noise_variance, self.noise_ratio)
         check_flag(self.fit_intercept, "fit_intercept")
+        check_flag(self.average, "average")
         check_choice(self.multi_output, "multi_output", ("shared", "separate"))
         options = {
             "init": self.init,
@@ -251,7 +267,8 @@ class SBLRegressor(BaseSBLRegressor):
             fits = [
                 fit_one(
                     design.dictionary, target, design.n_effective, magnitude=design.magnitude, callback=report,
-                    noise_variance=self.noise_variance, noise_ratio=self.noise_ratio, **options,
+                    noise_variance=self.noise_variance, noise_ratio=self.noise_ratio, average=self.average,
+                    **options,
                 )
                 for target in targets
             ]  # fmt: skip

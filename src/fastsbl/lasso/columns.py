@@ -41,6 +41,8 @@ def hold_columns(dictionary: Dictionary) -> HeldColumns:
     """Hold no columns yet: by their stored values, where they lie, or as copies in float64."""
     if dictionary.is_sparse:
         return _SparseColumns(dictionary)
+    if dictionary.shift is not None:
+        return _ShiftedColumns(dictionary, *dictionary.shift)
     if isinstance(dictionary, DenseDictionary) and dictionary.in_memory and dictionary.n_samples > _LONG:
         return _LongColumns(dictionary)
     return _CopiedColumns(dictionary)
@@ -182,6 +184,44 @@ class _SparseColumns:
     def rows(self, positions: IndexArray) -> FloatArray:
         out = np.zeros((positions.size, self._dictionary.n_samples))
         _dictionary_kernels.sparse_gather(self._values, self._rows, self._starts, positions, out)
+        return out
+
+
+class _ShiftedColumns:
+    """Sparse columns less multiples of one dense vector, by their stored values."""
+
+    def __init__(self, dictionary: Dictionary, shifts: FloatArray, direction: FloatArray) -> None:
+        self._sparse = _SparseColumns(dictionary)
+        self._all_shifts, self._direction = shifts, direction
+        self._squared = float(direction @ direction)
+        self._shifts: FloatArray = np.zeros(0)
+        self._along: FloatArray = np.zeros(0)  # products of the stored columns with the direction
+
+    def add(self, index: IndexArray) -> None:
+        self._sparse.add(index)
+        self._shifts = np.append(self._shifts, self._all_shifts[index])
+        along = self._sparse.correlate(self._direction, self._along.size, self._shifts.size)
+        self._along = np.append(self._along, along)
+
+    def gram_block(self, start: int, stop: int) -> FloatArray:
+        out = self._sparse.gram_block(start, stop)
+        m, a = self._shifts[:stop], self._along[:stop]
+        out -= np.multiply.outer(m, a[start:]) + np.multiply.outer(a - self._squared * m, m[start:])
+        return out
+
+    def correlate(self, vector: FloatArray, start: int, stop: int) -> FloatArray:
+        products = self._sparse.correlate(vector, start, stop)
+        return np.asarray(products - self._shifts[start:stop] * (self._direction @ vector))
+
+    def combine(self, positions: IndexArray, coef: FloatArray) -> FloatArray:
+        return np.asarray(self._sparse.combine(positions, coef) - (self._shifts[positions] @ coef) * self._direction)
+
+    def rows(self, positions: IndexArray) -> FloatArray:
+        out = self._sparse.rows(positions)
+        step = max(1, _COPIED // self._direction.size)
+        for low in range(0, positions.size, step):
+            part = slice(low, low + step)
+            out[part] -= self._shifts[positions[part], None] * self._direction
         return out
 
 

@@ -1,5 +1,6 @@
 """Sparse Bayesian learning: the outer loop over weighted lasso problems, its evidence and its posterior."""
 
+from fastsbl.sbl.averaging import SupportAverage
 from fastsbl.sbl.evidence import loss, sbl_lambda_max
 from fastsbl.sbl.fit import fit_sbl
 from fastsbl.sbl.many import fit_sbl_batch, sbl_path, sbl_path_batch
@@ -9,6 +10,7 @@ __all__ = [
     "Certificate",
     "Posterior",
     "SBLResult",
+    "SupportAverage",
     "fit_sbl",
     "fit_sbl_batch",
     "loss",

@@ -74,8 +74,9 @@ class Chance:
 
 def distinct_rows(rows: Array, y: Array) -> int:
     """How many samples differ in these features and the target, up to a factor: repeated rows tell nothing new."""
-    table = np.column_stack([rows.T, y])
-    one, two = (table @ np.random.default_rng(7).standard_normal((table.shape[1], 2))).T
+    targets = y.reshape(y.shape[0], -1).T
+    weights = np.random.default_rng(7).standard_normal((2, rows.shape[0] + targets.shape[0]))
+    one, two = weights[:, : rows.shape[0]] @ rows + weights[:, rows.shape[0] :] @ targets
     used = two != 0.0
     ratios = np.sort_complex(one[used] / two[used])
     return 1 + int(np.count_nonzero(np.abs(np.diff(ratios)) > 1e-9 * (1.0 + np.abs(ratios[1:]))))

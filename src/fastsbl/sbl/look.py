@@ -53,9 +53,8 @@ class Look:
             self.factor = 1.0
             return
         products = working_set.gram[self.active[:, None], active[grown]]
-        left, x = self.model.split(model.rows[grown], products)
         root = np.sqrt(growth[grown])
-        square = (left @ left.T + x.T @ x) * root[:, None] * root
+        square = self.model.inner_products(model.rows, np.flatnonzero(grown), products) * root[:, None] * root
         self.factor = float(np.sqrt(1.0 + np.linalg.norm(square))) * (1.0 + _RELATIVE)
 
     def guard(self, danger: IndexArray, rows: Array, drift: float, widening: float) -> None:

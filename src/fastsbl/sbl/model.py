@@ -8,11 +8,12 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.linalg.blas import dtrsm
 
-from fastsbl._base.types import Array, FloatArray
+from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary
 
 __all__ = ["SupportModel", "weights_of_all"]
 
+_AT_ONCE = 2**17  # numbers of whitened vectors
 _ACCURACY = 1e-11  # what a weight's square may lose by taking the quick way
 
 
@@ -116,6 +117,17 @@ class SupportModel:
         np.subtract(rows, left, out=left)
         left /= np.sqrt(self.lam)
         return left, x
+
+    def inner_products(self, rows: Array, chosen: IndexArray, products: Array) -> Array:
+        """``phi_i^H S^-1 phi_j`` of the chosen rows, some samples at a time; ``products`` as in `split`."""
+        x = self.solve(self.root[:, None] * products)
+        out: Array = x.conj().T @ x
+        step = max(1, _AT_ONCE // max(chosen.size, 1))
+        for low in range(0, rows.shape[1], step):
+            part = slice(low, low + step)
+            left = rows[chosen, part] - x.T @ self.scaled[:, part]
+            out += left.conj() @ left.T / self.lam
+        return out
 
     def weights(self, rows: Array, products: Array | None = None) -> FloatArray:
         """``u = sqrt(phi^H S^-1 phi)`` of vectors given as rows, in the ridge-residual form."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs, qr
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.sbl.chance import Chance, distinct_rows
@@ -69,10 +70,7 @@ def refit(
     n_targets = 1 if y.ndim == 1 else y.shape[1]
     total = float(np.vdot(y, y).real)
     floor = 1e-24 * total / (n_samples * n_targets)
-    q, r = np.linalg.qr(rows.T)
-    inside = q.conj().T @ y
-    left = y - q @ inside
-    outside = float(np.vdot(left, left).real)
+    r, inside, outside = _rotated(rows, y)
     kept = np.arange(rows.shape[0])
     grouped = labels is not None
     codes = kept if labels is None else np.unique(labels, return_inverse=True)[1]
@@ -136,6 +134,22 @@ def refit(
     return Refit(kept, gamma, mean, lam, value, converged, float(pull.min(initial=np.inf)), left)
 
 
+def _rotated(rows: Array, y: Array) -> tuple[Array, Array, float]:
+    """R of ``rows.T = Q R``, ``Q^H y``, and the square of what y has outside; Q itself is not formed."""
+    is_complex = np.iscomplexobj(rows) or np.iscomplexobj(y)
+    dtype = np.complex128 if is_complex else np.float64
+    if rows.shape[0] == 0:
+        return np.zeros((0, 0), dtype), np.zeros((0, *y.shape[1:]), dtype), float(np.vdot(y, y).real)
+    (raw, tau), r = qr(rows.T.astype(dtype), mode="raw", overwrite_a=True, check_finite=False)
+    multiply: Any = get_lapack_funcs("unmqr" if is_complex else "ormqr", dtype=dtype)
+    targets = np.array(y.reshape(y.shape[0], -1), dtype=dtype, order="F")
+    turned = multiply(
+        "L", "C" if is_complex else "T", raw[:, : tau.size], tau, targets, max(64 * targets.shape[1], 64)
+    )[0]
+    size = tau.size
+    return r[:size], turned[:size].reshape(size, *y.shape[1:]), float(np.linalg.norm(turned[size:]) ** 2)
+
+
 def _pull(power: FloatArray, gamma: FloatArray, explained: FloatArray) -> FloatArray:
     """Squares of the least-squares coefficients, given the others, over their variances."""
     return np.asarray(power / np.maximum(gamma * explained * (1.0 - explained), 1e-300))
@@ -183,8 +197,10 @@ class _Race:
         labels = self.labels(support)
         n_effective = self.start.n_effective
         fit = refit(rows, self.y, found.gamma[support], n_effective, labels=labels, positive=self.positive)
+        if fit.kept.size < support.size:
+            rows = rows[fit.kept]
         size = fit.kept.size if labels is None else np.unique(labels[fit.kept]).size
-        distinct = min(distinct_rows(rows[fit.kept], self.y), n_effective)
+        distinct = min(distinct_rows(rows, self.y), n_effective)
         score = fit.loss + self.chance.charge(size, distinct)
         if size > distinct * max(_LARGEST_SHARE * distinct / n_effective, 1.0 / 3.0):
             score = np.inf  # it can follow the noise, which repeated rows repeat
@@ -192,7 +208,7 @@ class _Race:
         self._seen[key] = tried
         if self.best is None or tried.score < self.best.score:
             self.best, self.chosen = tried, len(self.candidates)
-        self.candidates.append(NoiseCandidate(found.lam, int(size), fit.lam, tried.score))
+        self.candidates.append(NoiseCandidate(found.lam, int(size), fit.lam, tried.score, tried.index))
         return tried
 
 
@@ -269,5 +285,5 @@ def _settle(race: _Race, settings: Settings) -> tuple[Refit, IndexArray]:
         fit = refit(rows, y, fit.gamma, start.n_effective, labels=labels, lam=fit.lam * left, **options)
         index = index[fit.kept]
     first = race.candidates[race.chosen]
-    race.candidates[race.chosen] = replace(first, lam=fit.lam)
+    race.candidates[race.chosen] = replace(first, lam=fit.lam, support=index)
     return fit, index

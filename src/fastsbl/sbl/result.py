@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fastsbl._base.checks import as_numbers
+from fastsbl._base.checks import as_numbers, check_flag, check_whole_number
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary, as_dictionary
+from fastsbl.sbl.averaging import CLOSE, SupportAverage, average_supports
 from fastsbl.sbl.evidence import evidence_of
 from fastsbl.sbl.model import SupportModel, weights_of_all
 from fastsbl.screening.groups import Groups
@@ -61,12 +62,15 @@ class NoiseCandidate:
         Noise variance that maximises the evidence of the support.
     score : float
         -2 log evidence (up to a constant) less twice the log prior of the support; the lowest was chosen.
+    support : int array of shape (size,)
+        The features (for groups, of the groups) whose variance is above zero.
     """
 
     path_lam: float
     size: int
     lam: float
     score: float
+    support: IndexArray = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -207,6 +211,58 @@ class SBLResult:
         covariance = self.lam * model.root[:, None] * inner * model.root
         covariance = 0.5 * (covariance + covariance.conj().T)
         return Posterior(self.support, self.coef[self.support], covariance, self.lam, self.evidence, self.gamma.size)
+
+    def average(self, *, positive: bool = False, n_draws: int = 400, rng: Any = 0) -> SupportAverage:
+        """Average over supports near this one, since which features count is not known for sure either.
+
+        The posterior of a fit takes its features as given. Here supports are drawn: in turn, each of the features that
+        could belong is in or out with the probability that the data and all others leave it (coefficients from one
+        normal distribution and zero otherwise, all sizes of support equally probable beforehand). Those are the
+        features of this fit, those of supports that came close while the noise was learned, and the hundred that
+        correlate most with the residual. If the noise was learned, it is drawn as well.
+
+        Prediction by the mean coefficients is better than by any one support where the support is in doubt, and its
+        variance counts that doubt. Where the support is clear, both are as before.
+
+        Parameters
+        ----------
+        positive : bool
+            Whether coefficients are at least 0; as in the fit.
+        n_draws : int
+            Supports to draw.
+        rng : int or numpy.random.Generator
+            Where the random numbers come from; the same seed gives the same answer.
+
+        Returns
+        -------
+        SupportAverage
+            Probability of each feature, mean coefficients, predictions with their variance.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fastsbl.sbl import fit_sbl
+        >>> rng = np.random.default_rng(0)
+        >>> phi = rng.standard_normal((60, 200))
+        >>> y = phi[:, 7] + 0.5 * phi[:, 42] + rng.standard_normal(60)
+        >>> average = fit_sbl(phi, y).average()
+        >>> [(int(j), round(float(p), 1)) for j, p in zip(average.index, average.probability) if p > 0.3]
+        [(7, 1.0), (42, 1.0)]
+        """
+        if self._groups is not None or self._dictionary.is_complex or np.iscomplexobj(self._y):
+            what = "complex numbers" if self._groups is None else "groups"
+            raise ValueError(f"average is for real data without groups, got {what}")
+        best = min((one.score for one in self.noise_path), default=0.0)
+        return average_supports(
+            self,
+            self._dictionary.metered(),
+            self._y,
+            [one.support for one in self.noise_path if one.score <= best + CLOSE],
+            positive=check_flag(positive, "positive"),
+            learn=bool(self.noise_path),
+            n_draws=check_whole_number(n_draws, "n_draws"),
+            rng=rng,
+        )
 
     def certificate(self) -> Certificate:
         """Check every feature with exact weights: how far each is from entering the model (two reads)."""
