@@ -19,12 +19,13 @@ import time
 import numpy as np
 from scipy import sparse
 
-from fastsbl import SBLRegressor, WeightedLasso
+from fastsbl import SBLRegressor, SBLRegressorCV, WeightedLasso
 from fastsbl.bench.child import _forget_peak, _peak
 
 ESTIMATORS = {
     "SBLRegressor()": lambda: SBLRegressor(),
     "SBLRegressor(noise_ratio=0.1)": lambda: SBLRegressor(noise_ratio=0.1),
+    "SBLRegressorCV()": lambda: SBLRegressorCV(),
     "WeightedLasso(alpha=0.1)": lambda: WeightedLasso(alpha=0.1),
 }
 

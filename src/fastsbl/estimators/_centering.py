@@ -14,6 +14,7 @@ from fastsbl.dictionary import DenseDictionary, Dictionary, as_dictionary
 __all__ = ["CenteredDictionary", "Design", "column_moments"]
 
 _TILE = 1024
+_SMALL = 2**17  # numbers in dense data that are copied, since calls then cost more than reading
 _CONSTANT = 10 * np.finfo(np.float64).eps  # a spread below this share of the mean is rounding
 _LARGE_SHIFT = 100.0  # mean over spread from which products of sparse columns are made after centring, not before
 _LARGE_OFFSET = {4: 1e2, 8: 1e5}  # mean over spread from which a dense column is centred in a copy, by item size
@@ -179,14 +180,21 @@ def _centred(
 ) -> Dictionary:
     """Centre implicitly, or in a copy where products with the data as they are would lose their digits."""
     implicit = CenteredDictionary(base, means, roots, norms)
-    if means is None or not isinstance(base, DenseDictionary):
+    if not isinstance(base, DenseDictionary):
         return implicit
-    if implicit.eps <= _LARGE_OFFSET[X.dtype.itemsize] * base.eps:
+    small = X.size <= _SMALL
+    if not small and (means is None or implicit.eps <= _LARGE_OFFSET[X.dtype.itemsize] * base.eps):
         return implicit
     copy = np.empty(X.shape, dtype=X.dtype, order="F")
     step = max(1, _TILE**2 // X.shape[0])
     for low in range(0, X.shape[1], step):
-        copy[:, low : low + step] = X[:, low : low + step] - means[low : low + step]
+        part = slice(low, low + step)
+        copy[:, part] = X[:, part] if means is None else X[:, part] - means[part]
+        if small and roots is not None:
+            copy[:, part] *= roots[:, None].astype(X.dtype)
+    if small:
+        copy[:, norms == 0.0] = 0.0
+        return as_dictionary(copy)
     return CenteredDictionary(as_dictionary(copy), None, roots, norms)
 
 

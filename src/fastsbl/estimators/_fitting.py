@@ -40,11 +40,32 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Scattered:
+    """An array of which only some entries are not zero: a long path of fits would not fit beside wide data."""
+
+    index: IndexArray
+    values: FloatArray
+    size: int
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Scattered:
+        """Keep the entries (rows, for several targets) that are not zero."""
+        index = np.flatnonzero(values if values.ndim == 1 else (values != 0).any(axis=1))
+        return cls(index, values[index], values.shape[0])
+
+    def dense(self) -> FloatArray:
+        """The whole array."""
+        out = np.zeros((self.size, *self.values.shape[1:]))
+        out[self.index] = self.values
+        return out
+
+
+@dataclass(frozen=True)
 class Fit:
     """One sparse Bayesian fit, without the data it came from."""
 
-    coef: FloatArray
-    gamma: FloatArray
+    coef: Scattered
+    gamma: Scattered
     lam: float
     loss: float
     evidence: float
@@ -58,7 +79,7 @@ class Fit:
     @property
     def support(self) -> IndexArray:
         """Features with gamma > 0."""
-        return np.flatnonzero(self.gamma)
+        return self.gamma.index
 
     @classmethod
     def of(
@@ -82,13 +103,13 @@ class Fit:
             each = moments[None] if moments.ndim == 2 else moments
             spreads = tuple(Spread(average.index, one, average.lam) for one in each)
         return cls(
-            coef, result.gamma, result.lam, loss, evidence, result.n_iter, result.converged, result.history, sigma,
-            spreads, inclusion,
+            Scattered.of(coef), Scattered.of(result.gamma), result.lam, loss, evidence, result.n_iter, result.converged,
+            result.history, sigma, spreads, inclusion,
         )  # fmt: skip
 
     def as_column(self) -> Fit:
         """The same fit of a target of shape (N, 1)."""
-        return replace(self, coef=self.coef[:, None])
+        return replace(self, coef=replace(self.coef, values=self.coef.values[:, None]))
 
     @classmethod
     def of_noise(cls, n_features: int, target: FloatArray, n_effective: float, magnitude: float) -> Fit:
@@ -102,9 +123,10 @@ class Fit:
         lam = max(total / (n_effective * n_targets), rounding, float(np.finfo(np.float64).tiny))
         loss = n_effective * n_targets * float(np.log(lam)) + total / lam
         evidence = evidence_of(loss, n_effective, n_targets, False)
-        nothing = (Spread(np.zeros(0, dtype=np.intp), np.zeros((0, 0)), lam),)
-        coef = np.zeros((n_features, *target.shape[1:]))
-        return cls(coef, np.zeros(n_features), lam, loss, evidence, spreads=nothing)
+        none = np.zeros(0, dtype=np.intp)
+        nothing = (Spread(none, np.zeros((0, 0)), lam),)
+        coef = Scattered(none, np.zeros((0, *target.shape[1:])), n_features)
+        return cls(coef, Scattered(none, np.zeros(0), n_features), lam, loss, evidence, spreads=nothing)
 
 
 def check_sample_weight(sample_weight: Any, X: Any) -> FloatArray | None:

@@ -224,7 +224,9 @@ class SBLRegressorCV(BaseSBLRegressor):
         self.noise_variances_ = grid
         self.calibration_ = self._calibration = float(misfits[best].mean()) or 1.0
         self._keep([fits[best]], design, separate=False)
-        self.coefs_path_ = np.stack([fit.coef.T for fit in fits])
+        self.coefs_path_: FloatArray = np.empty((len(fits), *self.coef_.shape))
+        for k, fit in enumerate(fits):
+            self.coefs_path_[k] = fit.coef.dense().T
         self.cv_results_ = _table(self.ratios_, grid, scores, fits)
         if not fits[best].converged:
             warn_not_converged(type(self).__name__, f"gamma still changes after {self.max_iter} iterations")
@@ -298,7 +300,7 @@ def _score_fold(
             continue
         extra = {"sample_weight": weights_test} if scorer_takes_weights and weights is not None else {}
         scores[k] = scorer(model, X_test, y_test, **extra)
-    return scores, misfits, fits[-1].gamma
+    return scores, misfits, fits[-1].gamma.dense()
 
 
 def _choose(scores: FloatArray, *, one_standard_error: bool) -> int:

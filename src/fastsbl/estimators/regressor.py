@@ -95,16 +95,17 @@ class BaseSBLRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             del self.inclusion_probability_  # of an earlier fit
         names = {"noise_variance_": "lam", "loss_": "loss", "score_": "evidence", "n_iter_": "n_iter"}
         if separate:
-            self.coef_ = np.stack([fit.coef for fit in fits])
-            self.gamma_ = np.stack([fit.gamma for fit in fits])
+            self.coef_ = np.stack([fit.coef.dense() for fit in fits])
+            self.gamma_ = np.stack([fit.gamma.dense() for fit in fits])
             self.sigma_: Any = [fit.sigma for fit in fits]
             self.support_: Any = [fit.support for fit in fits]
             self.history_: Any = [fit.history for fit in fits]
             for name, source in names.items():
                 setattr(self, name, np.array([getattr(fit, source) for fit in fits]))
         else:
-            self.coef_ = np.ascontiguousarray(one.coef.T)
-            self.gamma_, self.sigma_, self.support_, self.history_ = one.gamma, one.sigma, one.support, one.history
+            self.coef_ = np.ascontiguousarray(one.coef.dense().T)
+            self.gamma_, self.sigma_ = one.gamma.dense(), one.sigma
+            self.support_, self.history_ = one.support, one.history
             for name, source in names.items():
                 setattr(self, name, getattr(one, source))
         self.intercept_ = design.target_mean - design.means @ self.coef_.T
