@@ -27,7 +27,7 @@ _STEP = 10.0**-0.2
 _LEAP = 10.0**-1.0  # past the best support of the path, where only a denser truth could still turn up
 _MOST_STEPS = 50
 _HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
-_MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed
+_UNLIKE = 10.0  # features that were missed have at least a tenth of the mean power of those that were found
 _LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
 _ROUGH = 3e-2  # how far the fits that propose supports are run: the refit does the rest
 _LEAST = 1e-154  # the noise of a target that is zero: its inverse still has a square
@@ -211,6 +211,18 @@ class _Race:
         self.candidates.append(NoiseCandidate(found.lam, int(size), fit.lam, tried.score, tried.index))
         return tried
 
+    def may_be_denser(self, left: float) -> bool:
+        """Whether what the best support leaves, as a share of the target's power, may hide many features more.
+
+        One of k features in the residual shows there if it has more than 2 log n / N of its power. If so many are
+        hidden that none does, each has left / k of the power; that is little beside those that were found unless
+        these are many, or much is left.
+        """
+        if self.best is None or left >= 1.0:
+            return True
+        least = self.start.n_effective / (2.0 * np.log(max(self.chance.n_features, 2)))
+        return bool(_UNLIKE * self.best.index.size * left >= (1.0 - left) * least)
+
 
 def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
     """Fit along falling noise variances, each from the last, refit each support with its noise; return the best."""
@@ -235,7 +247,7 @@ def learn_noise(start: Start, y: Array, settings: Settings) -> SBLResult:
         if lam < tried.fit.lam and best.index.size:
             break  # the noise of the support itself is above what the path now takes for noise: nothing more to say
         if tried.score > best.score + _HOPELESS and best.index.size:
-            if phi.n_features <= start.n_effective or best.fit.lam < _MUCH_LEFT * power / n_values:
+            if phi.n_features <= start.n_effective or not race.may_be_denser(best.fit.lam * n_values / power):
                 break
             step = _LEAP
         elif tried is best:
