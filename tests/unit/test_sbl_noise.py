@@ -29,6 +29,24 @@ def test_a_dense_truth_is_found_when_there_is_little_noise():
     assert recovered >= 2
 
 
+@pytest.mark.parametrize(("k", "seed"), [(15, 16), (20, 12), (25, 11)])
+def test_a_truth_of_which_half_is_found_early_is_found_whole(k, seed):
+    """Coherent columns, 40 dB: the best early supports leave some of the power, and the next ones score worse."""
+    rng = np.random.default_rng([2, k, seed])
+    X = rng.standard_normal((100, 400))
+    for j in range(1, 400):
+        X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
+    X = np.asfortranarray(X / np.linalg.norm(X, axis=0))
+    coef = np.zeros(400)
+    support = rng.choice(400, k, replace=False)
+    coef[support] = rng.choice([-1.0, 1.0], k) * (1.0 + np.abs(rng.standard_normal(k)))
+    signal = X @ coef
+    noise = np.mean(signal**2) * 1e-4
+    result = fit_sbl(X, signal + np.sqrt(noise) * rng.standard_normal(100))
+    assert np.linalg.norm(result.coef - coef) < 0.05 * np.linalg.norm(coef)
+    assert 0.3 * noise < result.lam < 2.0 * noise
+
+
 def test_small_effects_stay_in_the_model():
     """Forty features that all count a little, in a tall table: as good as least squares, and calibrated."""
     rng = np.random.default_rng(4)
