@@ -48,13 +48,14 @@ LEVEL, QUANTILE = 0.90, 1.6448536269514722
 
 REGRESSORS = {
     "SBLRegressor": SBLRegressor,
+    "average=True": lambda: SBLRegressor(average=True),
     "SBLRegressorCV": SBLRegressorCV,
     "ARDRegression": ARDRegression,
     "LassoCV": lambda: LassoCV(max_iter=20_000),
     "BayesianRidge": BayesianRidge,
     "OMP-CV": OrthogonalMatchingPursuitCV,
 }
-OURS = ("SBLRegressor", "SBLRegressorCV")
+OURS = ("SBLRegressor", "average=True", "SBLRegressorCV")
 
 
 def halves(X, y, rng, share=0.5, most=None):

@@ -36,8 +36,8 @@ print(f"root mean square error of the curve: {np.sqrt(np.mean((mean - truth)[ins
 
 # %%
 # On the left the mean, a band that new observations should fall into nine times out of ten, and the relevance
-# vectors. Beyond the data no bump reaches: there the answer is the intercept, and the band only the noise. It does
-# *not* grow, which is the known flaw of this dictionary; do not read it as confidence.
+# vectors. Beyond the data no bump reaches: there the answer is the intercept, and the band little more than the
+# noise. It does *not* grow, which is the known flaw of this dictionary; do not read it as confidence.
 #
 # On the right the bumps that were kept, each times its coefficient, with the intercept they add up to the mean.
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.0), layout="constrained", sharex=True, sharey=True)
