@@ -20,7 +20,7 @@ __all__ = ["CLOSE", "SupportAverage", "average_supports"]
 _CANDIDATES = 100  # features that may join, beside those of supports that competed
 CLOSE = 10.0  # a score this far above the best: odds of exp(5)
 _SKIPPED = 100
-_CHUNK = 2**17  # numbers in the columns that are taken out at a time
+_CHUNK = 2**17  # numbers in the columns that are taken out at a time, or 16 columns
 _LARGEST_SHARE = 0.75  # of the samples
 
 
@@ -121,7 +121,7 @@ def _inner_products(phi: Dictionary, index: IndexArray, lengths: FloatArray) -> 
         out = held.gram_block(0, index.size)
     else:
         out = np.empty((index.size, index.size))
-        step = max(1, _CHUNK // phi.n_samples)
+        step = max(16, _CHUNK // phi.n_samples)
         for low in range(0, index.size, step):
             part = slice(low, low + step)
             out[:, part] = phi.correlate(phi.columns(index[part]), index)
