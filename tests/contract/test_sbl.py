@@ -23,6 +23,7 @@ STORAGES = {
     "csc float32": lambda X: sparse.csc_array(X.astype(np.float32)),
     "Dictionary": as_dictionary,
     "with Gram": lambda X: as_dictionary(X).with_gram(),
+    "with single Gram": lambda X: as_dictionary(X).with_gram(single=True),
     "csc with Gram": lambda X: as_dictionary(sparse.csc_array(X)).with_gram(),
     "float32 with Gram": lambda X: as_dictionary(np.asfortranarray(X, dtype=np.float32)).with_gram(),
 }
@@ -122,10 +123,10 @@ def test_bounds_and_rules_change_nothing(design, ratio):
     options = dict(init="unit", tol=1e-5, max_iter=4000)
     expected = fit_sbl(X, y, lam, bounds=False, screening=None, **options)
     assert expected.converged
-    for way in [*WAYS, dict(gram=True)]:
-        phi = as_dictionary(X).with_gram() if way.pop("gram", False) else X
+    grams = [(as_dictionary(X).with_gram(single=single), {}) for single in (False, True)]
+    for phi, way in [*((X, way) for way in WAYS), *grams]:
         found = fit_sbl(phi, y, lam, **way, **options)
-        label = f"{way}"
+        label = f"{phi!r:.60} {way}"
         assert found.n_iter == expected.n_iter, label
         assert np.array_equal(found.support, expected.support), label
         np.testing.assert_allclose(found.coef, expected.coef, atol=2e-5, err_msg=label)
@@ -189,7 +190,7 @@ def test_nearly_dependent_columns():
         y = X[:, :3].sum(axis=1) + 0.1 * rng.standard_normal(25)
         lam = 10.0 ** rng.uniform(-4, 0)
         slow = fit_sbl(X, y, lam, max_iter=5000, bounds=False, screening=None)
-        for phi in (as_dictionary(X), as_dictionary(X).with_gram()):
+        for phi in (as_dictionary(X), as_dictionary(X).with_gram(), as_dictionary(X).with_gram(single=True)):
             fast = fit_sbl(phi, y, lam, max_iter=5000)
             assert fast.n_iter == slow.n_iter
             for ours, theirs in zip(fast.history, slow.history, strict=True):
@@ -552,6 +553,9 @@ def test_inner_products_in_memory_save_the_reads():
     phi = as_dictionary(X).with_gram()
     np.testing.assert_allclose(phi.whole_gram, X.T @ X, atol=1e-12)
     assert phi.with_gram().whole_gram is phi.whole_gram
+    single = as_dictionary(X).with_gram(single=True).whole_gram
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, X.T @ X, atol=1e-4)
     assert as_dictionary(X).whole_gram is None
     read = phi.passes
     fits = fit_sbl_batch(phi, Y, 0.02, init="unit")

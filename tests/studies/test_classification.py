@@ -7,7 +7,7 @@ import pytest
 
 from fastsbl import SparseRepresentationClassifier
 from fastsbl.studies import ConfigError, Store, find_study, parse_config, run_study
-from fastsbl.studies._classification_claims import accuracies, chosen_of
+from fastsbl.studies._classification_claims import _by_run, accuracies, chosen_of
 from fastsbl.studies._classifiers import METHODS, UNDECIDED, Digits, classify
 from fastsbl.studies._explained import image_from
 from fastsbl.studies.classification import ZERO_RATIO, ClassificationConfig, MethodPlan
@@ -18,6 +18,7 @@ PLANS = (
     MethodPlan("neighbours", (1.0,), choose=False),
     MethodPlan("evidence", (0.02, 0.1)),
     MethodPlan("ridge", (0.1, 1.0)),
+    MethodPlan("evidence-single", (0.05,)),
     MethodPlan("evidence", (0.02,), choose=False, runs=1, columns="all"),
 )
 CONFIG = ClassificationConfig(
@@ -117,6 +118,21 @@ def test_zero_stands_for_a_small_ratio(digits, folder):
         (row,) = store.records(method="sbl", value=0.0, run=0, set="test", score="abs-sum")
     expected = classify(digits.columns(0), digits.test_queries(0, 15), "sbl", ZERO_RATIO)[0]
     assert row["predicted"] == expected["predicted"].tolist()
+
+
+def test_images_drawn_again_are_not_classified_again_but_count(digits):
+    whole, records = {}, []
+    for run in range(12):
+        queries = digits.test_queries(run, 60)
+        whole[run] = classify(digits.columns(0), queries, "neighbours", 1.0)[0]["accuracy"]
+        new = digits.new_queries(run, 60)
+        assert set(new.place) <= set(queries.place)
+        (record,) = classify(digits.columns(0), new, "neighbours", 1.0)
+        records.append(record | {"run": run, "drawn": queries.place.tolist()})
+    places = np.concatenate([record["place"] for record in records])
+    assert np.unique(places).size == places.size < 12 * 60
+    assert _by_run(records[::-1]) == pytest.approx(whole)
+    assert 3 not in _by_run(records[1:]), "an image of the run that is missing"
 
 
 def test_the_parameter_is_chosen_on_held_out_images(folder):

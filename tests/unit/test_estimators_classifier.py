@@ -73,10 +73,35 @@ class TestRules:
             posterior = np.exp(-0.5 * (losses - losses.min()))
             np.testing.assert_allclose(probabilities[k], posterior / posterior.sum(), rtol=1e-4, atol=1e-12)
 
+    def test_several_noise_variances_have_the_same_say_on_classes_in_doubt(self, digits):
+        X, y, queries, _ = digits
+        ratios = (0.005, 0.02, 0.01)
+        model = SparseRepresentationClassifier(noise_ratio=ratios, candidates=None).fit(X, y)
+        found = model.predict_proba(queries)
+        alone = [clone(model).set_params(noise_ratio=ratio).fit(X, y).predict_proba(queries) for ratio in ratios]
+        first = alone[1]
+        doubtful = first > first.max(axis=1, keepdims=True) / 20
+        settled = doubtful.sum(axis=1) == 1
+        assert 0 < settled.sum() < len(queries)
+        np.testing.assert_allclose(found[settled], first[settled], atol=1e-12)
+        for k in np.flatnonzero(~settled):
+            part = doubtful[k]
+            divided = [p[k, part] / p[k, part].sum() for p in alone]
+            np.testing.assert_allclose(found[k, part], first[k, part].sum() * np.mean(divided, axis=0), rtol=1e-5)
+            np.testing.assert_allclose(found[k, ~part], first[k, ~part], atol=1e-12)
+        np.testing.assert_allclose(np.exp(model.scores(queries)), found, rtol=1e-9, atol=1e-300)
+
+    def test_largest_of_several_noise_variances_serves_joint_fits(self, digits):
+        X, y, queries, _ = digits
+        one = SparseRepresentationClassifier(noise_ratio=0.05, score="abs-sum").fit(X, y)
+        several = clone(one).set_params(noise_ratio=[0.01, 0.05]).fit(X, y)
+        np.testing.assert_array_equal(several.scores(queries[:4]), one.scores(queries[:4]))
+        assert (several.represent(queries[:4]) != one.represent(queries[:4])).nnz == 0
+
     def test_candidates_only_leave_hopeless_classes_out(self, digits):
         X, y, queries, _ = digits
-        every = SparseRepresentationClassifier(candidates=None).fit(X, y).scores(queries[:4])
-        some = SparseRepresentationClassifier(candidates=3).fit(X, y).scores(queries[:4])
+        every = SparseRepresentationClassifier(noise_ratio=0.02, candidates=None).fit(X, y).scores(queries[:4])
+        some = SparseRepresentationClassifier(noise_ratio=0.02, candidates=3).fit(X, y).scores(queries[:4])
         correlations = np.abs(unit(queries[:4]) @ unit(X).T)
         nearest = np.stack([correlations[:, y == k].max(axis=1) for k in range(10)], axis=1)
         fitted = np.argsort(np.argsort(-nearest, axis=1), axis=1) < 3
@@ -299,6 +324,9 @@ class TestBadInput:
             ({"method": "ridge"}, ValueError, "method must be one of 'sbl', 'lasso'; got 'ridge'"),
             ({"noise_ratio": 0.0}, ValueError, "noise_ratio must be a finite number above 0, got 0.0"),
             ({"noise_ratio": "small"}, TypeError, "noise_ratio must be a number above 0, got str"),
+            ({"noise_ratio": ()}, TypeError, "noise_ratio must be a number above 0, got tuple"),
+            ({"noise_ratio": (0.1, None)}, TypeError, "noise_ratio must be a number above 0, got NoneType"),
+            ({"noise_ratio": (0.1, -1.0)}, ValueError, "noise_ratio must be a finite number above 0, got -1.0"),
             ({"candidates": 0}, ValueError, "candidates must be a whole number of at least 1, got 0"),
             ({"init": "zero"}, ValueError, "init must be one of 'null', 'unit'; got 'zero'"),
             ({"positive": 1}, TypeError, "positive must be True or False, got int"),

@@ -48,9 +48,11 @@ _NO_CLASSES = "--target must say where the classes in TRAINING are: a column, or
 @click.option(
     "--noise-ratio",
     type=float,
-    default=0.02,
+    multiple=True,
+    default=(0.02, 0.01, 0.005),
     show_default=True,
-    help="Noise variance of a query relative to its largest correlation; smaller uses more rows.",
+    help="Noise variance of a query relative to its largest correlation; smaller uses more rows. May be given several "
+    "times: evidence averages over them, the other scores and --explain use the largest.",
 )
 @click.option("--positive", is_flag=True, help="Weights of rows are at least 0, as for images.")
 @click.option("--explain", type=click.IntRange(0), default=0, metavar="K", help="Add the K rows that explain most.")
@@ -65,7 +67,7 @@ def command(
     truth: str | None,
     score: str,
     method: str,
-    noise_ratio: float,
+    noise_ratio: tuple[float, ...],
     positive: bool,
     explain: int,
     jobs: int,

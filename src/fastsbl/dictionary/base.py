@@ -198,15 +198,17 @@ class Dictionary(ABC):
         view._reader = reader
         return view
 
-    def with_gram(self) -> Self:
-        """Return a view that holds ``Phi^H Phi``, in ``n^2`` numbers of double precision.
+    def with_gram(self, *, single: bool = False) -> Self:
+        """Return a view that holds ``Phi^H Phi``, in ``n^2`` numbers of double (or ``single``) precision.
 
         For very many fits on one dictionary of some thousand columns: sparse Bayesian fits then look at all features
-        without reading any, which pays at small noise variances. The answers stay the same.
+        without reading any, which pays at small noise variances. The answers stay the same, in single precision too:
+        the fits know how far its rounding may lead, and decide what lies within it from the columns.
         """
         view = self.metered()
         if view._whole_gram is None:
-            whole = np.empty((self.n_features, self.n_features), dtype=self.work_dtype)
+            dtype = {"f": np.float32, "c": np.complex64}[self.work_dtype.kind] if single else self.work_dtype
+            whole = np.empty((self.n_features, self.n_features), dtype=dtype)
             step = 512
             for low in range(0, self.n_features, step):
                 part = np.arange(low, min(low + step, self.n_features))

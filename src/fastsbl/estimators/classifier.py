@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
+from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -28,6 +29,8 @@ _MOST_PRODUCTS = 3_000
 """Samples whose inner products are kept: with their square, memory grows to 72 MB."""
 _FITS_PER_COLUMN = 80
 """One fit pays for the inner products of so many samples, roughly."""
+_IN_DOUBT = float(np.log(20.0))
+"""Classes so much less likely than the best are not fitted at further noise variances."""
 
 
 class _RuleAndMethod(str):
@@ -96,9 +99,10 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
 
     Parameters
     ----------
-    noise_ratio : float
+    noise_ratio : float or sequence of float
         Noise variance of a query (scaled to norm 1) relative to the largest ``|phi_i' y|`` over all training
-        samples, the paper's lambda / lambda_max. Smaller values use more samples and take longer.
+        samples, the paper's lambda / lambda_max. Smaller values use more samples and take longer. Of
+        several, "evidence" averages the probabilities of the classes; the other scores and `represent` use the largest.
     score : {"evidence", "abs-sum", "residual"}
         The rule. "evidence": each class explains the query by its own samples alone, and the classes' log evidences
         are compared. The other two look at one fit with the samples of all classes: "abs-sum" adds ``|theta_i|``
@@ -109,6 +113,7 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
     candidates : int or None
         With "evidence", how many classes get a fit of their own: those with the training samples most correlated
         with the query. The others count with the evidence of pure noise, a lower bound. None fits all classes.
+        Noise variances below the largest are tried on those within a factor of 20 of the likeliest class.
     init : {"null", "unit"}
         First weights of each fit: those of gamma = 0, or the paper's u = 1.
     positive : bool
@@ -159,7 +164,7 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
     def __init__(
         self,
         *,
-        noise_ratio: float = 0.02,
+        noise_ratio: float | Sequence[float] = (0.02, 0.01, 0.005),
         score: str = "evidence",
         method: str = "sbl",
         candidates: int | None = 5,
@@ -227,9 +232,10 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         Returns
         -------
         array of shape (n_queries, n_classes)
-            In the order of ``classes_``. "evidence": log evidence (up to a constant for a lasso). "abs-sum": the
-            paper's prob_k, which is scaled to Euclidean norm 1 over the classes and is no probability. "residual":
-            ``1 - ||y - Phi_k theta_k||^2`` for the query at norm 1. Undecided queries have equal scores.
+            In the order of ``classes_``. "evidence": log evidence (up to a constant for a lasso), or the log of the
+            average probability for several noise variances. "abs-sum": the paper's prob_k, which is scaled to
+            Euclidean norm 1 over the classes and is no probability. "residual": ``1 - ||y - Phi_k theta_k||^2`` for
+            the query at norm 1. Undecided queries have equal scores.
         """
         return self._answer(X).scores
 
@@ -260,7 +266,8 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, of shape (n_queries, n_classes), for X of shape (n_queries, n_features).
 
-        "evidence": the posterior of classes that are equally likely beforehand. "residual": the same from the Gaussian
+        "evidence": the posterior of classes that are equally likely beforehand, averaged over the noise variances where
+        there are several: they are tried in turn, each with the same say. "residual": the same from the Gaussian
         likelihood of each class's residual. "abs-sum": the sums over the classes relative to their total, since
         `scores` (the paper's prob_k) have Euclidean norm 1 and no total of 1. They rank classes as `scores` does.
         Undecided queries: the largest absolute correlations with samples of each class relative to their total, or how
@@ -324,7 +331,9 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         return params | {"score": self.__dict__["score"]}
 
     def _check_parameters(self) -> None:
-        check_positive_number(self.noise_ratio, "noise_ratio")
+        several = isinstance(self.noise_ratio, (list, tuple, np.ndarray)) and np.size(self.noise_ratio) > 0
+        for ratio in self.noise_ratio if several else [self.noise_ratio]:
+            check_positive_number(ratio, "noise_ratio")
         check_choice(self.__dict__["score"], "score", SCORES)
         check_choice(self.method, "method", ("sbl", "lasso"))
         check_choice(self.init, "init", ("null", "unit"))
@@ -335,6 +344,12 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
     @property
     def _rule(self) -> str:
         return str(self.__dict__["score"])
+
+    @property
+    def _ratios(self) -> list[float]:
+        """Noise ratios, the largest first."""
+        ratios: list[float] = np.atleast_1d(np.asarray(self.noise_ratio)).tolist()
+        return sorted(ratios, reverse=True)
 
     def _options(self) -> dict[str, Any]:
         names = ("init", "positive", "screening", "tol")
@@ -367,7 +382,7 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         largest = nearest.max(axis=1)
         live = largest > dictionary.n_samples * dictionary.eps  # below, nothing but rounding
         nearest[~live] = 0.0
-        return live, self.noise_ratio * np.where(live, largest, 1.0), nearest
+        return live, self._ratios[0] * np.where(live, largest, 1.0), nearest
 
     def _represent(
         self, dictionary: Dictionary, targets: FloatArray, lam: FloatArray, advance: Callable[[str], None] | None
@@ -408,18 +423,41 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
     def _class_evidence(
         self, dictionary: Dictionary, targets: FloatArray, lam: FloatArray, nearest: FloatArray, advance: Any
     ) -> tuple[FloatArray, BoolArray]:
-        """Log evidence of each query under the samples of each class alone."""
-        squares = np.einsum("ij,ij->j", targets, targets)
-        noise = -0.5 * squares / lam
+        """Log evidence of each query under the samples of each class alone; of several, the log mean probability."""
+        rank = np.argsort(np.argsort(-nearest, axis=1, kind="stable"), axis=1)
+        tried = rank < (self.candidates or self.classes_.size)
+        scores, empty = self._evidences(targets, lam, tried, advance)
+        largest, *others = self._ratios
+        if not others:
+            return scores, empty
+        first = log_softmax(scores, axis=1)
+        doubtful = tried & (first >= first.max(axis=1, keepdims=True) - _IN_DOUBT)
+        doubtful &= doubtful.sum(axis=1, keepdims=True) > 1
+        some = np.flatnonzero(doubtful.any(axis=1))
+        share = logsumexp(first[some], axis=1, b=doubtful[some], keepdims=True)
+        averages = [first[some]]
+        for ratio in others:  # the classes in doubt divide their share of the probability anew
+            again, nothing = self._evidences(targets[:, some], ratio / largest * lam[some], doubtful[some], None)
+            empty[some] &= nothing
+            divided = share + again - logsumexp(again, axis=1, b=doubtful[some], keepdims=True)
+            averages.append(np.where(doubtful[some], divided, first[some]))
+        first[some] = logsumexp(averages, axis=0) - np.log(len(averages))
+        first[empty] = -np.log(self.classes_.size)
+        return first, empty
+
+    def _evidences(
+        self, targets: FloatArray, lam: FloatArray, tried: BoolArray, advance: Any
+    ) -> tuple[FloatArray, BoolArray]:
+        """Log evidence at one noise variance for each query; that of pure noise for classes that are not tried."""
+        noise = -0.5 * np.einsum("ij,ij->j", targets, targets) / lam
         if self.method == "sbl":
             noise -= 0.5 * targets.shape[0] * np.log(2.0 * np.pi * lam)
         scores = np.repeat(noise[:, None], self.classes_.size, axis=1)
         empty = np.ones(lam.size, dtype=bool)
-        rank = np.argsort(np.argsort(-nearest, axis=1, kind="stable"), axis=1)
         for k in range(self.classes_.size):
-            tried = np.flatnonzero(rank[:, k] < (self.candidates or self.classes_.size))
-            found = self._represent(self._dictionary(k, tried.size), targets[:, tried], lam[tried], advance)
-            for row, one in zip(tried, found, strict=True):
+            rows = np.flatnonzero(tried[:, k])
+            found = self._represent(self._dictionary(k, rows.size), targets[:, rows], lam[rows], advance)
+            for row, one in zip(rows, found, strict=True):
                 if one.support.size:
                     empty[row] = False
                     scores[row, k] = max(one.evidence, noise[row])  # gamma = 0 is a choice every class has

@@ -33,7 +33,8 @@ class WorkingSet:
         self.y = y
         self._scale = float(np.linalg.norm(y))
         self._columns = hold_columns(dictionary)
-        self._whole_gram = dictionary.whole_gram
+        whole = dictionary.whole_gram
+        self._whole_gram = whole if whole is not None and whole.dtype == np.float64 else None
         self.size = 0
         self.position = np.full(dictionary.n_features, -1, dtype=np.int64)
         self._gram: FloatArray = np.zeros((0, 0))

@@ -38,6 +38,8 @@ class GramInner(BoundedInner):
         gram = problem.dictionary.whole_gram
         assert gram is not None
         self.whole_gram: FloatArray = gram
+        single = gram.dtype == np.float32
+        self._rounding = float(np.finfo(np.float32).eps) if single else 0.0  # of the Gram matrix, per unit of norms
         self._products = np.empty(problem.norms.size)
         self._in_model: IndexArray = np.zeros(0, dtype=np.intp)
 
@@ -72,8 +74,9 @@ class GramInner(BoundedInner):
         used = ws.support()
         theta = ws.theta[used]
         _kernels.residual_products(self.whole_gram, ws.index[used], theta, self.problem.correlations, self._products)
-        scale = self.problem.y_norm + float(np.abs(theta) @ self.problem.norms[ws.index[used]])
-        return self._size(self._products), self.problem.slack * scale * self.problem.norms
+        size = float(np.abs(theta) @ self.problem.norms[ws.index[used]])
+        error = self.problem.slack * (self.problem.y_norm + size) + self._rounding * size
+        return self._size(self._products), error * self.problem.norms
 
     def _bound(self, model: SupportModel, residual: FloatArray, *, again: bool) -> None:
         """Correlations, and weights unless ``model`` is that of the last call."""
@@ -92,7 +95,9 @@ class GramInner(BoundedInner):
                 part = slice(low, low + step)
                 left[part] -= model.explained(self.whole_gram[self._in_model, part])
         growth = 1.0 + float(np.trace(model.inner)) / self.lam  # bounds the condition of lam I + B'B
-        left -= 64.0 * self.phi.eps * growth * squares
+        # a solve with L may be off by its size times ||L|| ||L^-1|| units of rounding, and ||L||^2 <= lam (s + growth)
+        error = 64.0 * self.phi.eps * growth + 2.0 * self._rounding * (model.size + 4) * np.sqrt(model.size + growth)
+        left -= error * squares
         np.sqrt(np.maximum(left, 0.0) / self.lam, out=self._lower)
 
     def _check_all(self, model: SupportModel, residual: FloatArray, *, again: bool) -> bool:

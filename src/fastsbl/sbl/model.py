@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dtrsm, strsm
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary
@@ -90,7 +90,8 @@ class SupportModel:
         if self._eigen is not None or not products.flags.c_contiguous:
             products = self.whiten(products)
         else:  # the transpose lies as BLAS wants it
-            dtrsm(1.0, self._factor, products.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+            solve = strsm if products.dtype == np.float32 else dtrsm
+            solve(1.0, self._factor, products.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         return np.asarray(np.einsum("ij,ij->j", products, products))
 
     def log_det(self, n_samples: float) -> float:

@@ -31,8 +31,9 @@ __all__ = [
 ]
 
 NAMES = {
-    ("evidence", "evidence"): "evidence of each class",
-    ("evidence-positive", "evidence"): "evidence of each class, weights ≥ 0",
+    ("evidence", "evidence"): "evidence of each class, averaged (default)",
+    ("evidence-single", "evidence"): "evidence of each class, one λ",
+    ("evidence-positive", "evidence"): "evidence of each class, averaged, weights ≥ 0",
     ("sbl", "abs-sum"): "the paper's sum of weights",
     ("sbl", "residual"): "class residuals of the paper's fit",
     ("lasso", "abs-sum"): "lasso, sum of weights",
@@ -102,16 +103,28 @@ def accuracies(store: Store) -> dict[Key, Measured]:
     for key, rows in by(store.records(task="classify"), "columns", "method", "score", "value").items():
         test = [row for row in rows if row["set"] == "test"]
         held_out = [row for row in rows if row["set"] == "held-out"]
-        if not test:
+        runs = _by_run(test)
+        if not runs:
             continue
         found[key] = Measured(
-            {row["run"]: row["accuracy"] for row in test},
+            runs,
             _weighted(held_out) if held_out else float("nan"),
             float(np.median([row["seconds"] for row in test])),
             float(np.mean([row.get("support", np.nan) for row in test])),
             sum(row["undecided"] for row in test) / sum(row["images"] for row in test),
         )
     return found
+
+
+def _by_run(rows: list[Record]) -> dict[int, float]:
+    """Accuracy on all images of each run; those that earlier runs have drawn too stand in the records of these."""
+    runs: dict[int, float] = {}
+    right: dict[int, int] = {}
+    for row in sorted(rows, key=lambda row: row["run"]):
+        right.update(zip(row["place"], row["right"], strict=True))
+        if all(place in right for place in row["drawn"]):
+            runs[row["run"]] = float(np.mean([right[place] for place in row["drawn"]]))
+    return runs
 
 
 def _weighted(rows: list[Record]) -> float:
@@ -278,13 +291,26 @@ def _in_minutes(store: Store, config: ClassificationConfig) -> Claim:
         for row in store.records(task="classify", method="sbl", set="test", score="abs-sum", columns="drawn")
         if row["value"] in grid.values
     ]
-    times = {value: [row["seconds"] for row in part] for (value,), part in by(rows, "value").items()}
+    times = {value: part for (value,), part in by(rows, "value").items()}
     if grid.method != "sbl" or len(times) < len(grid.values):
         return _claim(sentence, "this library", None)
+    fits, drawn = sum(row["images"] for row in rows), sum(len(row["drawn"]) for row in rows)
+    seconds = _total(rows)
+    each = sum(_total(part) / sum(len(row["drawn"]) for row in part) for part in times.values()) / len(times)
+    minutes = _PAPER_FITS * each / _CORES / 60.0
+    text = (
+        f"{drawn:,} images and ratios, {fits:,} of them different, took {seconds:.0f} s of processor time: "
+        f"{minutes:.1f} minutes for {_PAPER_FITS:,} on two, where images drawn again are not fitted again"
+    )
+    return _claim(sentence, "this library", None)
     fits, seconds = sum(row["images"] for row in rows), sum(row["seconds"] * row["images"] for row in rows)
     minutes = _PAPER_FITS / len(times) * sum(np.mean(part) for part in times.values()) / _CORES / 60.0
     text = f"{fits:,} fits took {seconds:.0f} s of processor time: {minutes:.1f} minutes for {_PAPER_FITS:,} on two"
     return _claim(sentence, "this library", text, holds=minutes <= _MINUTES, number=minutes)
+
+
+def _total(rows: list[Record]) -> float:
+    return float(sum(row["seconds"] * row["images"] for row in rows))
 
 
 # -- tables -------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ __all__ = ["classification_figures"]
 
 RATIO_LABEL = "λ / λ_max"
 _ATOMS = 5  # beside each image
-_CURVES = (("sbl", "abs-sum"), ("sbl", "residual"), ("evidence", "evidence"), ("lasso", "abs-sum"))
+_CURVES = (("sbl", "abs-sum"), ("sbl", "residual"), ("evidence-single", "evidence"), ("lasso", "abs-sum"))
 
 
 def classification_figures(store: Store, config: ClassificationConfig) -> list[Figure]:

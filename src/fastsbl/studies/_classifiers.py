@@ -21,6 +21,7 @@ from fastsbl.studies.study import Record
 __all__ = ["METHODS", "UNDECIDED", "Columns", "Digits", "Queries", "classify", "sparse_fits"]
 
 _MOST_PRODUCTS = 12_000
+_SHARES = (1.0, 0.5, 0.25)  # of the largest noise variance, over which the default of the classifier averages
 UNDECIDED = -1
 """In the place of a class where no training image explains a query."""
 
@@ -70,7 +71,7 @@ class Columns:
         """The columns as a dictionary, with their norms and, for up to 12,000, all their inner products."""
         made = as_dictionary(self.matrix)
         made.column_norms()
-        return made.with_gram() if made.n_features <= _MOST_PRODUCTS else made
+        return made.with_gram(single=True) if made.n_features <= _MOST_PRODUCTS else made
 
     def model(self, name: str, parameter: float, make: Callable[[], Any]) -> Any:
         """Return a classifier fitted to these images, once."""
@@ -120,11 +121,25 @@ class Digits:
             self._columns[draw] = Columns(matrix, labels[place].astype(np.intp), place)
         return self._columns[draw]
 
+    def drawn(self, run: int, count: int) -> IndexArray:
+        """Draw ``count`` test images for a run; where they stand in the test set."""
+        size = self.images.test_labels.size
+        return np.random.default_rng([self.seed, 2, run]).choice(size, min(count, size), replace=False)
+
     def test_queries(self, run: int, count: int) -> Queries:
-        """Draw ``count`` test images for a run."""
-        labels = self.images.test_labels
-        place = np.random.default_rng([self.seed, 2, run]).choice(labels.size, min(count, labels.size), replace=False)
-        return Queries(unit_columns(self.images.test_images[place]), labels[place].astype(np.intp), place)
+        """Return the ``count`` test images of a run."""
+        return self._test_images(self.drawn(run, count))
+
+    def new_queries(self, run: int, count: int) -> Queries:
+        """Return those test images of a run that no run before it has drawn; at least one."""
+        place = self.drawn(run, count)
+        before = [self.drawn(k, count) for k in range(run)]
+        new = ~np.isin(place, np.concatenate(before)) if before else np.ones(place.size, dtype=bool)
+        return self._test_images(place[new] if new.any() else place[:1])
+
+    def _test_images(self, place: IndexArray) -> Queries:
+        labels = self.images.test_labels[place].astype(np.intp)
+        return Queries(unit_columns(self.images.test_images[place]), labels, place)
 
     def held_out(self, run: int, count: int) -> Queries:
         """Return batch ``run`` of training images that draw 0 has left."""
@@ -161,7 +176,9 @@ def classify(columns: Columns, queries: Queries, method: str, value: float) -> l
             "accuracy": float(np.mean(predicted == queries.truth)),
             "undecided": int(np.count_nonzero(predicted == UNDECIDED)),
             "images": int(queries.truth.size),
+            "place": queries.place,
             "predicted": predicted,
+            "right": (predicted == queries.truth).astype(int),
             "seconds": seconds,
             **facts,
         }
@@ -201,11 +218,14 @@ def _joint_answers(found: list[Representation], columns: Columns, queries: Queri
     return answers
 
 
-def _evidence_model(columns: Columns, ratio: float, positive: bool) -> SparseRepresentationClassifier:
+def _evidence_model(
+    columns: Columns, ratio: float, shares: tuple[float, ...] = (1.0,), *, positive: bool = False
+) -> SparseRepresentationClassifier:
     def make() -> SparseRepresentationClassifier:
-        return SparseRepresentationClassifier(noise_ratio=ratio, positive=positive, n_jobs=1)
+        ratios = [ratio * share for share in shares]
+        return SparseRepresentationClassifier(noise_ratio=ratios, positive=positive, n_jobs=1)
 
-    made: SparseRepresentationClassifier = columns.model(f"evidence {positive}", ratio, make)
+    made: SparseRepresentationClassifier = columns.model(f"evidence {shares} {positive}", ratio, make)
     return made
 
 
@@ -262,8 +282,9 @@ def _predicted(columns: Columns, queries: Queries, value: float, model: Any) -> 
 
 METHODS: dict[str, tuple[Callable[..., Any], Callable[..., _Answer]]] = {
     "sbl": (_nothing, partial(_sparse, method="sbl")),
-    "evidence": (partial(_evidence_model, positive=False), _evidence),
-    "evidence-positive": (partial(_evidence_model, positive=True), _evidence),
+    "evidence": (partial(_evidence_model, shares=_SHARES), _evidence),
+    "evidence-single": (_evidence_model, _evidence),
+    "evidence-positive": (partial(_evidence_model, shares=_SHARES, positive=True), _evidence),
     "lasso": (_nothing, partial(_sparse, method="lasso")),
     "ridge": (_ridge_map, _ridge),
     "neighbours": (_nothing, _neighbours),
