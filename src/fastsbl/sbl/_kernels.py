@@ -189,7 +189,13 @@ def residual_products(gram, index, theta, target_products, out):
     for low in range(0, n, 2048):
         high = min(low + 2048, n)
         out[low:high] = target_products[low:high]
-        for k in range(index.size):
+        whole = index.size - index.size % 4
+        for k in range(0, whole, 4):  # four rows at a time: `out` is read and written once for them
+            first, second, third, fourth = gram[index[k]], gram[index[k + 1]], gram[index[k + 2]], gram[index[k + 3]]
+            a, b, c, d = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+            for i in range(low, high):
+                out[i] -= (a * first[i] + b * second[i]) + (c * third[i] + d * fourth[i])
+        for k in range(whole, index.size):
             row = gram[index[k]]
             factor = theta[k]
             for i in range(low, high):
