@@ -556,6 +556,8 @@ def test_inner_products_in_memory_save_the_reads():
     single = as_dictionary(X).with_gram(single=True).whole_gram
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, X.T @ X, atol=1e-4)
+    with pytest.raises(ValueError, match="single=True needs columns with norms between 1e-10 and 1e\\+10"):
+        as_dictionary(1e-12 * X).with_gram(single=True)
     assert as_dictionary(X).whole_gram is None
     read = phi.passes
     fits = fit_sbl_batch(phi, Y, 0.02, init="unit")
@@ -564,6 +566,17 @@ def test_inner_products_in_memory_save_the_reads():
         expected = fit_sbl(X, Y[:, k], 0.02, init="unit")
         assert np.array_equal(found.support, expected.support)
         np.testing.assert_allclose(found.coef, expected.coef, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])
+def test_single_precision_bears_targets_of_any_size(size):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((40, 120))
+    y = size * (X[:, :4].sum(axis=1) + 0.3 * rng.standard_normal(40))
+    lam = 0.01 * sbl_lambda_max(X, y)
+    found, expected = (fit_sbl(phi, y, lam) for phi in (as_dictionary(X).with_gram(single=True), X))
+    assert np.array_equal(found.support, expected.support)
+    np.testing.assert_allclose(found.coef, expected.coef, atol=1e-6 * size)
 
 
 def test_certificate_counts_its_reads():

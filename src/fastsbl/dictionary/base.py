@@ -15,6 +15,8 @@ from fastsbl._base.types import Array, FloatArray, IndexArray
 
 __all__ = ["Dictionary", "PassCounter"]
 
+_SINGLE = 1e10  # norms of columns, and their inverses, whose inner products single precision holds to its last digit
+
 
 class PassCounter:
     """Counts reads of the dictionary, as fractions of one whole pass, and time by purpose; tells its parent too."""
@@ -206,6 +208,14 @@ class Dictionary(ABC):
         the fits know how far its rounding may lead, and decide what lies within it from the columns.
         """
         view = self.metered()
+        if single:
+            norms = self.column_norms()
+            odd = norms[(norms > 0) & ((norms < 1.0 / _SINGLE) | (norms > _SINGLE))]
+            if odd.size:
+                raise ValueError(
+                    f"single=True needs columns with norms between {1.0 / _SINGLE:g} and {_SINGLE:g} (or 0), got "
+                    f"{odd[0]:.3g}: scale the columns, or keep double precision"
+                )
         if view._whole_gram is None:
             dtype = {"f": np.float32, "c": np.complex64}[self.work_dtype.kind] if single else self.work_dtype
             whole = np.empty((self.n_features, self.n_features), dtype=dtype)

@@ -84,14 +84,18 @@ class SupportModel:
     def explained(self, products: FloatArray) -> FloatArray:
         """``||L^-1 B' phi||^2`` of vectors from ``Phi_A' phi``, a column for each, which is overwritten; real data.
 
-        It is what the model explains of ``||phi||^2``: the rest is ``lam phi' S^-1 phi``.
+        It is what the model explains of ``||phi||^2``: the rest is ``lam phi' S^-1 phi``. Products in single precision
+        are worked on as they are.
         """
-        products *= self.root[:, None]
         if self._eigen is not None or not products.flags.c_contiguous:
-            products = self.whiten(products)
+            products = self.whiten(self.root[:, None] * products)
+        elif products.dtype == np.float32:  # in units of the noise, so that nothing leaves the range
+            unit = 1.0 / np.sqrt(self.lam)
+            products *= (unit * self.root)[:, None]
+            strsm(1.0, unit * self._factor, products.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         else:  # the transpose lies as BLAS wants it
-            solve = strsm if products.dtype == np.float32 else dtrsm
-            solve(1.0, self._factor, products.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+            products *= self.root[:, None]
+            dtrsm(1.0, self._factor, products.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         return np.asarray(np.einsum("ij,ij->j", products, products))
 
     def log_det(self, n_samples: float) -> float:
