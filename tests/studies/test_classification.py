@@ -7,7 +7,7 @@ import pytest
 
 from fastsbl import SparseRepresentationClassifier
 from fastsbl.studies import ConfigError, Store, find_study, parse_config, run_study
-from fastsbl.studies._classification_claims import _by_run, accuracies, chosen_of
+from fastsbl.studies._classification_claims import _by_run, _in_minutes, accuracies, chosen_of
 from fastsbl.studies._classifiers import METHODS, UNDECIDED, Digits, classify
 from fastsbl.studies._explained import image_from
 from fastsbl.studies.classification import ZERO_RATIO, ClassificationConfig, MethodPlan
@@ -133,6 +133,21 @@ def test_images_drawn_again_are_not_classified_again_but_count(digits):
     assert np.unique(places).size == places.size < 12 * 60
     assert _by_run(records[::-1]) == pytest.approx(whole)
     assert 3 not in _by_run(records[1:]), "an image of the run that is missing"
+
+
+def test_time_of_the_papers_fits_counts_each_fit_once():
+    class Results:
+        def records(self, **wanted):
+            return [
+                {"value": v, "images": 100 - 20 * run, "drawn": list(range(100)), "seconds": 0.3 if v == 0 else 0.005}
+                for v in ClassificationConfig().plans[0].values
+                for run in (0, 1)
+            ]
+
+    claim = _in_minutes(Results(), ClassificationConfig())
+    assert claim.number == pytest.approx(5000 * 0.9 * (0.3 + 10 * 0.005) / 2 / 60)
+    assert "2,200 answers from 1,980 fits" in claim.measured
+    assert "(14.6 if each were fitted)" in claim.measured
 
 
 def test_the_parameter_is_chosen_on_held_out_images(folder):

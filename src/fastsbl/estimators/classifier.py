@@ -331,8 +331,9 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         return params | {"score": self.__dict__["score"]}
 
     def _check_parameters(self) -> None:
-        several = isinstance(self.noise_ratio, (list, tuple, np.ndarray)) and np.size(self.noise_ratio) > 0
-        for ratio in self.noise_ratio if several else [self.noise_ratio]:
+        given: Any = self.noise_ratio
+        several = isinstance(given, (list, tuple, np.ndarray)) and np.size(given) > 0
+        for ratio in given if several else [given]:
             check_positive_number(ratio, "noise_ratio")
         check_choice(self.__dict__["score"], "score", SCORES)
         check_choice(self.method, "method", ("sbl", "lasso"))

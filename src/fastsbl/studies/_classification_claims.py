@@ -294,19 +294,23 @@ def _in_minutes(store: Store, config: ClassificationConfig) -> Claim:
     times = {value: part for (value,), part in by(rows, "value").items()}
     if grid.method != "sbl" or len(times) < len(grid.values):
         return _claim(sentence, "this library", None)
-    fits, drawn = sum(row["images"] for row in rows), sum(len(row["drawn"]) for row in rows)
-    seconds = _total(rows)
-    each = sum(_total(part) / sum(len(row["drawn"]) for row in part) for part in times.values()) / len(times)
-    minutes = _PAPER_FITS * each / _CORES / 60.0
+    fits, drawn = _count(rows)
+    shared, alone = np.zeros(len(times)), np.zeros(len(times))
+    for k, part in enumerate(times.values()):
+        seconds, (different, all_of_them) = _total(part), _count(part)
+        shared[k], alone[k] = seconds / all_of_them, seconds / different
+    minutes, each = (_PAPER_FITS * float(mean.mean()) / _CORES / 60.0 for mean in (shared, alone))
     text = (
-        f"{drawn:,} images and ratios, {fits:,} of them different, took {seconds:.0f} s of processor time: "
-        f"{minutes:.1f} minutes for {_PAPER_FITS:,} on two, where images drawn again are not fitted again"
+        f"{drawn:,} answers from {fits:,} fits, since an image drawn again is not fitted again, took "
+        f"{_total(rows):.0f} s of processor time: {minutes:.1f} minutes for {_PAPER_FITS:,} on two "
+        f"({each:.1f} if each were fitted)"
     )
-    return _claim(sentence, "this library", None)
-    fits, seconds = sum(row["images"] for row in rows), sum(row["seconds"] * row["images"] for row in rows)
-    minutes = _PAPER_FITS / len(times) * sum(np.mean(part) for part in times.values()) / _CORES / 60.0
-    text = f"{fits:,} fits took {seconds:.0f} s of processor time: {minutes:.1f} minutes for {_PAPER_FITS:,} on two"
     return _claim(sentence, "this library", text, holds=minutes <= _MINUTES, number=minutes)
+
+
+def _count(rows: list[Record]) -> tuple[int, int]:
+    """Images that were classified, and images drawn."""
+    return sum(row["images"] for row in rows), sum(len(row["drawn"]) for row in rows)
 
 
 def _total(rows: list[Record]) -> float:
