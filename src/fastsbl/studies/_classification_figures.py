@@ -27,6 +27,10 @@ __all__ = ["classification_figures"]
 
 RATIO_LABEL = "λ / λ_max"
 _ATOMS = 5  # beside each image
+_VARIANTS = (
+    "evidence-single",
+    "evidence-positive",
+)  # of the default; the table has them, and a figure shows few things
 _CURVES = (("sbl", "abs-sum"), ("sbl", "residual"), ("evidence-single", "evidence"), ("lasso", "abs-sum"))
 
 
@@ -119,6 +123,8 @@ def _speed(
     """One point for each method, with the better of its scores; all values of lambda for the paper's rule."""
     better: dict[str, list[tuple[str, str, float, Measured]]] = {}
     for entry in entries:
+        if entry[0] in _VARIANTS:
+            continue
         rivals = better.setdefault(entry[0], [])
         if entry[0] == "neighbours" or not rivals:
             rivals.append(entry)
