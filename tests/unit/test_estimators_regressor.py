@@ -6,7 +6,9 @@ import sys
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 from fastsbl import SBLRegressor, fit_sbl
 from fastsbl._base.warnings import ConvergenceWarning as LowerConvergenceWarning
@@ -371,3 +373,19 @@ def test_average_of_several_targets(data, multi_output):
     assert mean.shape == std.shape == (60, 2)
     assert (std[:, 0] != std[:, 1]).any()
     assert np.mean(np.abs(Y - mean) < 3 * std) > 0.97
+
+
+def test_bumps_that_explain_a_surface_only_together():
+    """The score of a few wide bumps is a valley that the path has to leave: what they leave is a third of the power."""
+    rng = np.random.default_rng([1, 7])
+    X, y = make_friedman1(1000, noise=1.0, random_state=int(rng.integers(2**31)))
+    order = rng.permutation(1000)
+    train, test = order[:300], order[300:]
+
+    def bumps(rows):
+        return np.exp(-((X[rows][:, None, :] - X[train][None, :, :]) ** 2).sum(axis=2) / 2.0)
+
+    scaler = StandardScaler().fit(bumps(train))
+    model = SBLRegressor().fit(scaler.transform(bumps(train)), y[train])
+    assert model.support_.size > 20
+    assert model.score(scaler.transform(bumps(test)), y[test]) > 0.84

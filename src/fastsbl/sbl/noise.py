@@ -27,6 +27,7 @@ _STEP = 10.0**-0.2
 _LEAP = 10.0**-1.0  # past the best support of the path, where only a denser truth could still turn up
 _MOST_STEPS = 50
 _HOPELESS = 20.0  # a score this far above the best: odds of exp(10)
+_MUCH_LEFT = 0.25  # of the target's power: with so much unexplained, a denser truth may have been missed in any case
 _UNLIKE = 10.0  # features that were missed have at least a tenth of the mean power of those that were found
 _LARGEST_SHARE = 0.75  # of the samples: supports beyond follow the noise whatever the truth
 _ROUGH = 3e-2  # how far the fits that propose supports are run: the refit does the rest
@@ -214,11 +215,12 @@ class _Race:
     def may_be_denser(self, left: float) -> bool:
         """Whether what the best support leaves, as a share of the target's power, may hide many features more.
 
-        One of k features in the residual shows there if it has more than 2 log n / N of its power. If so many are
-        hidden that none does, each has left / k of the power; that is little beside those that were found unless
-        these are many, or much is left.
+        With a quarter left it always may: features that overlap, such as kernels, explain a curve only all together.
+        Otherwise, one of k features in the residual shows there if it has more than 2 log n / N of its power. If so
+        many are hidden that none does, each has left / k of the power; that is little beside those that were found
+        unless these are many, or much is left.
         """
-        if self.best is None or left >= 1.0:
+        if self.best is None or left >= _MUCH_LEFT:
             return True
         least = self.start.n_effective / (2.0 * np.log(max(self.chance.n_features, 2)))
         return bool(_UNLIKE * self.best.index.size * left >= (1.0 - left) * least)
