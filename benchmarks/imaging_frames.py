@@ -423,6 +423,9 @@ def photographs(asked):
     files = bundled()
     for name in asked.only or files:
         clean = middle(photograph(files[name]), asked.side)
+        if np.ptp(clean) == 0.0:
+            print(f"<!-- the middle of {name} is empty -->")
+            continue
         changes, clock = np.empty((len(NOISE), 2)), time.perf_counter()
         for row, sd in enumerate(NOISE):
             noisy = clean + np.random.default_rng(0).normal(0.0, sd, clean.shape)

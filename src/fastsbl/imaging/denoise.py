@@ -101,9 +101,10 @@ def denoise_image(
     followed only in part: the answer lies between the image (share 0) and the model (share 1), at the share with the
     smallest estimated error.
 
-    Images that are not made of point sources (photographs, textures) are out of scope. They come back nearly as they
-    are, with a `NotPointSourcesWarning`: on the photographs and textures of scikit-image, with white noise of a
-    standard deviation from 5 to 20 (of 255) added, the PSNR falls by at most 0.5 dB.
+    Images that are not made of point sources (photographs, textures) are out of scope. Mostly they come back nearly as
+    they are, with a `NotPointSourcesWarning`, or a little cleaner. On parts of the images that come with scikit-image,
+    with white noise added, none became worse when `noise_variance` was given. Without it, a fine texture counts as
+    noise: the worst (coins) lost 10 dB at a noise of 2 of 255, 2.5 dB at 5, and nothing from 10 on.
 
     Parameters
     ----------
