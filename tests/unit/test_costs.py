@@ -15,12 +15,12 @@ from fastsbl.dictionary import DenseDictionary, as_dictionary
 from fastsbl.dictionary.sparse import SparseDictionary
 from fastsbl.lasso import _kernels as lasso_kernels
 from fastsbl.lasso import columns, solve_weighted_lasso
-from fastsbl.sbl import _guarded_kernels, fit_sbl, fit_sbl_batch
+from fastsbl.sbl import _guarded_kernels, _step_kernels, fit_sbl, fit_sbl_batch
 from fastsbl.sbl import _kernels as sbl_kernels
 
 SWEEPS = {
     lasso_kernels: ("exceeding_bounds", "learn_direction", "reaching_limits"),
-    sbl_kernels: ("carry", "bound_correlations", "bound_weights", "over_limit", "first_affordable", "still_open"),
+    sbl_kernels: ("bound_features", "over_limit", "best_room"),
 }
 
 
@@ -56,7 +56,8 @@ def counts(monkeypatch):
     for kernels, names in SWEEPS.items():
         for name in names:
             count(kernels, name, "sweeps")
-    count(lasso_kernels, "solve_gram", "solves")
+    count(lasso_kernels, "solve_part", "solves")
+    count(_step_kernels, "set_out", "solves")
     count(_guarded_kernels, "follow", "solves")
     for kind in (columns._CopiedColumns, columns._SparseColumns):
         count(kind, "gram_block", "gram_columns", lambda args: args[2] - args[1])

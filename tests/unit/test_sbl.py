@@ -73,7 +73,10 @@ def test_model_against_the_dense_covariance(kind):
     np.testing.assert_allclose(model.whiten_target(y), lam * np.linalg.solve(S, y), atol=1e-10)
     mean = gamma[used, None] * (X[:, used].conj().T @ np.linalg.solve(S, y))
     np.testing.assert_allclose(model.posterior_mean(y), mean, atol=1e-9)
-    np.testing.assert_allclose(model.own_weights(), model.weights(X[:, used].T), rtol=1e-12)
+    np.testing.assert_allclose(model.weights(model.rows, model.gram), model.weights(X[:, used].T), rtol=1e-12)
+    if kind is float:
+        inverse = np.linalg.inv(model.inner + lam * np.eye(model.size))
+        np.testing.assert_allclose(model.back.T @ model.back, inverse, rtol=1e-9, atol=1e-9 * np.abs(inverse).max())
     left, x = model.split(X.T)
     inner = left.conj() @ left.T + x.conj().T @ x
     np.testing.assert_allclose(inner, X.conj().T @ np.linalg.solve(S, X), rtol=1e-8, atol=1e-8)
@@ -175,20 +178,21 @@ def test_bounds_are_bounds(lam, dtype, positive, monkeypatch):
         products = X.T @ residual
         exact = exact_weights(X, gamma, lam)
         if seed % 2 == 0 and np.trace(model.inner) < 1e12 * lam:  # beyond, rounding leaves nothing to be sure of
-            assert (inner._lower > 0).mean() > 0.9  # it does say something
+            # it does say something, where the correlation has not said enough
+            assert ((inner.bounds.lower > 0) | (inner.bounds.upper < 0)).mean() > 0.9
         # norms of a float32 dictionary carry its rounding
-        assert (inner._lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
+        assert (inner.bounds.lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
         room = 1e-9 * np.linalg.norm(X, axis=0) * np.linalg.norm(residual)
-        assert (inner._upper >= (products if positive else np.abs(products)) - room).all()
+        assert (inner.bounds.upper >= (products if positive else np.abs(products)) - room).all()
         # carried on, and sharpened only where that settles nothing
-        inner._upper[:], inner._lower[:] = np.inf, 0.0
+        inner.bounds.upper[:], inner.bounds.lower[:] = np.inf, 0.0
         inner._bound(model, residual, again=False)
         elsewhere = residual + 0.01 * rng.standard_normal(N)
         inner._bound(model, elsewhere, again=True)
         products = X.T @ elsewhere
         room = 1e-9 * np.linalg.norm(X, axis=0) * np.linalg.norm(elsewhere)
-        assert (inner._lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
-        assert (inner._upper >= (products if positive else np.abs(products)) - room).all()
+        assert (inner.bounds.lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
+        assert (inner.bounds.upper >= (products if positive else np.abs(products)) - room).all()
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
@@ -213,13 +217,14 @@ def test_bounds_are_bounds_where_the_support_holds_near_copies(lam, dtype):
         inner.correlations.add(model.scaled[0], inner.phi.correlate(model.scaled[0]))
         sharpen_all(inner, model, y)
         exact = model.weights(np.ascontiguousarray(X.T))
-        assert (inner._lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
+        assert (inner.bounds.lower <= exact * (1 + (1e-9 if dtype == "f8" else 4e-7))).all()
 
 
 def sharpen_all(inner, model, residual):
-    inner._upper[:], inner._lower[:] = np.inf, 0.0
-    inner._bound_correlations(residual, np.arange(inner._upper.size))
-    inner._bound_weights(model, np.arange(inner._lower.size))
+    """Bounds from the products alone."""
+    size = inner.bounds.upper.size
+    nothing = Look(residual, model, np.zeros(0, dtype=np.intp), np.full(size, np.inf), np.zeros(size))
+    inner.bounds.update(model, residual, nothing, 0.0, again=False)
 
 
 def test_bounds_are_sharp_along_known_directions():
@@ -230,8 +235,8 @@ def test_bounds_are_sharp_along_known_directions():
         inner.correlations.add(X[:, i], X.T @ X[:, i])
     model = support_model(X, gamma, lam)
     sharpen_all(inner, model, inner.y)
-    np.testing.assert_allclose(inner._lower, exact_weights(X, gamma, lam), rtol=1e-4)
-    np.testing.assert_allclose(inner._upper, np.abs(X.T @ inner.y), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(inner.bounds.lower, exact_weights(X, gamma, lam), rtol=1e-4)
+    np.testing.assert_allclose(inner.bounds.upper, np.abs(X.T @ inner.y), rtol=1e-6, atol=1e-6)
 
 
 def look_at(inner, X, gamma, lam, residual):

@@ -280,6 +280,13 @@ class Dictionary(ABC):
         self._counter.add(self._share(index))
         return self._columns(index)
 
+    def columns_as_rows(self, index: IndexArray) -> tuple[Array, IndexArray]:
+        """The columns ``index`` as rows of an array in double precision, and at which of its rows they are.
+
+        Where the numbers are stored that way it is the whole storage itself, and nothing is copied.
+        """
+        return np.ascontiguousarray(self.columns(index).T), np.arange(index.size)
+
     def sparse_columns(self, index: IndexArray) -> tuple[FloatArray, Array, Array]:
         """Stored values (float64), row numbers and starts of real sparse columns, one column after the other."""
         raise TypeError(f"{type(self).__name__} does not hold real columns by their stored values")

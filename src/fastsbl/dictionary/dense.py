@@ -92,6 +92,13 @@ class DenseDictionary(Dictionary):
             return self._array.T[index].astype(self.work_dtype, copy=False).T
         return np.asfortranarray(self._array[:, index], dtype=self.work_dtype)
 
+    def columns_as_rows(self, index: IndexArray) -> tuple[Array, IndexArray]:
+        """The columns ``index`` as rows of an array in double precision, and at which of its rows they are."""
+        if not self._column_major or self.dtype != np.float64:
+            return super().columns_as_rows(index)
+        self._counter.add(self._share(index))
+        return self._array.T, index
+
     def tile(self, index: IndexArray, start: int, stop: int) -> Array:
         """Samples ``start`` to ``stop`` of some columns, in float64 or complex128, a column in each row."""
         self._counter.add(index.size * (stop - start) / self._array.size)

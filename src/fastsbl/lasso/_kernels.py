@@ -274,6 +274,26 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
     return -max_epochs
 
 
+@njit(cache=True, nogil=True)
+def solve_part(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive):
+    """`solve_gram` on the entries with a finite limit alone where most are idle; ``g`` is filled for all."""
+    part = np.flatnonzero(np.isfinite(limits[:size]))
+    count = part.shape[0]
+    if 2 * count > size:
+        return solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive)
+    few_gram, few_target, few_limits = np.empty((count, count)), target[part], limits[part]
+    few, few_g = theta[part], np.empty(count)
+    for p in range(count):
+        for q in range(count):
+            few_gram[p, q] = gram[part[p], part[q]]
+    epochs = solve_gram(few_gram, few_target, few_limits, few, few_g, count, scale, tol, max_epochs, positive)
+    theta[:size] = 0.0
+    for p in range(count):
+        theta[part[p]] = few[p]
+    _gradient(gram, target, theta, g, size)
+    return epochs
+
+
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def learn_direction(products, a, known, size, error, norms, slack, fresh, rest_squared, rest):
     """Products with a new direction, from those with a vector of which ``a`` lies in the directions known.

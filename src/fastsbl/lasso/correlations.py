@@ -71,6 +71,11 @@ class Correlations:
         return self._rest
 
     @property
+    def errors(self) -> FloatArray:
+        """Bound on the rounding of each direction's products, per unit of norm."""
+        return self._errors[: self.count]
+
+    @property
     def error(self) -> float:
         """Bound on the rounding of one column's products, per unit of its norm."""
         return float(np.linalg.norm(self._errors[: self.count]))

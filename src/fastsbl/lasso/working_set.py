@@ -81,6 +81,11 @@ class WorkingSet:
         """Gram matrix of the columns in hand."""
         return self._gram[: self.size, : self.size]
 
+    @property
+    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int, float]:
+        """Gram matrix, ``Phi' y``, limits, theta and g with room to spare, the size, and ||y||: for compiled code."""
+        return self._gram, self._target, self._limits, self._theta, self._g, self.size, self._scale
+
     def add(self, index: IndexArray, limits: FloatArray | float = np.inf) -> None:
         """Take in columns that are not yet here, with coefficient 0 and the given limits."""
         if index.size == 0:
@@ -106,31 +111,7 @@ class WorkingSet:
 
     def solve(self, *, tol: float = 1e-14, max_epochs: int = 100_000, positive: bool = False) -> int:
         """Minimise over the columns in hand; epochs used, negative if ``tol`` (of ||y||) was not reached."""
-        part = np.flatnonzero(np.isfinite(self.limits))
-        if 2 * part.size > self.size:
-            return int(
-                _kernels.solve_gram(
-                    self._gram,
-                    self._target,
-                    self._limits,
-                    self._theta,
-                    self._g,
-                    self.size,
-                    self._scale,
-                    tol,
-                    max_epochs,
-                    positive,
-                )
-            )
-        # most are idle: solve on the others alone
-        gram, theta, g = self.gram[np.ix_(part, part)], self.theta[part], np.empty(part.size)
-        limits, target = self.limits[part], self._target[part]
-        epochs = _kernels.solve_gram(gram, target, limits, theta, g, part.size, self._scale, tol, max_epochs, positive)
-        self.theta[:] = 0.0
-        self.theta[part] = theta
-        used = part[theta != 0.0]
-        self.g[:] = self._target[: self.size] - self.theta[used] @ self.gram[used]
-        return int(epochs)
+        return int(_kernels.solve_part(*self.arrays, tol, max_epochs, positive))
 
     def support(self) -> IndexArray:
         """Positions with a nonzero coefficient."""

@@ -7,13 +7,13 @@ _SUMS = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, nogil=True)
-def carry(old_upper, old_lower, norms, factor, drift, scale, room, widening, upper, lower, found):
+def _carry(old_upper, old_lower, norms, factor, drift, scale, room, widening, upper, lower, start, stop, found):
     """Carry bounds to a residual that has moved by ``drift`` and a model under which weights shrink by ``factor``.
 
     Collects the features that these bounds would not clear with some room to spare, and returns how many there are.
     """
     count = 0
-    for i in range(upper.shape[0]):
+    for i in range(start, stop):
         high = old_upper[i] + drift * norms[i]
         low = old_lower[i] / factor
         upper[i] = high
@@ -40,17 +40,17 @@ def _add_squares(rows, c, count, row, out):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def bound_correlations(
-    index, products, n_directions, a, rest, perpendicular, product_error, norms, one_sided, upper, start, stop
-):
-    """``upper_i >= |phi_i' r|`` (no bars if one-sided) for the features ``index[start:stop]``, where that is lower.
+def _bound_correlations(
+    index, products, n_directions, a, rest, perpendicular, product_error, norms, one_sided, upper
+):  # fmt: skip
+    """``upper_i >= |phi_i' r|`` (no bars if one-sided) for the features ``index``, where that is lower.
 
     r has the coordinates ``a`` in the directions whose products are known, and a rest of length ``perpendicular``.
     """
     block = 512
     part = np.empty(block)
-    for low in range(start, stop, block):
-        count = min(block, stop - low)
+    for low in range(0, index.shape[0], block):
+        count = min(block, index.shape[0] - low)
         part[:count] = 0.0
         for k in range(n_directions):
             factor = a[k]
@@ -66,7 +66,7 @@ def bound_correlations(
 
 
 @njit(cache=True, nogil=True)
-def still_open(index, upper, lower, norms, scale, room, widening, found):
+def _still_open(index, upper, lower, norms, scale, room, widening, found):
     """Features of ``index`` that the bounds do not clear with room to spare; returns how many."""
     count = 0
     for place in index:
@@ -77,38 +77,11 @@ def still_open(index, upper, lower, norms, scale, room, widening, found):
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
-def leave_out(rows, basis, inside, outside, gram):
-    """Split each row into its part along an orthonormal basis (``inside``, k x s) and what that leaves, with its Gram.
-
-    Plain loops: for a few long rows they take a fraction of what matrix products do.
-    """
-    n_samples = rows.shape[1]
-    for i in range(rows.shape[0]):
-        for j in range(n_samples):
-            outside[i, j] = rows[i, j]
-        for k in range(basis.shape[0]):
-            total = 0.0
-            for j in range(n_samples):
-                total += rows[i, j] * basis[k, j]
-            inside[k, i] = total
-        for k in range(basis.shape[0]):
-            factor = inside[k, i]
-            for j in range(n_samples):
-                outside[i, j] -= factor * basis[k, j]
-        for other in range(i + 1):
-            total = 0.0
-            for j in range(n_samples):
-                total += outside[i, j] * outside[other, j]
-            gram[i, other] = total
-            gram[other, i] = total
-
-
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def bound_weights(
+def _bound_weights(
     index, products, n_directions, rest, first, low_rank, across, across_norm, widest, lam, errors, slack, system,
-    norms, lower, start, stop,
+    norms, lower,
 ):  # fmt: skip
-    """``lower_i <= u_i`` for the features ``index[start:stop]``, where that is higher than what is there.
+    """``lower_i <= u_i`` for the features ``index``, where that is higher than what is there.
 
     All there is to go by are the products with a few directions Q. With c = Q'phi and e the norm of what is left of
     phi: ``u^2 >= c'S_QQ^-1 c + (e - |across c|)^2 / widest``. The first term is ``|first c|^2``, or, if ``low_rank``,
@@ -123,8 +96,8 @@ def bound_weights(
     row = np.empty(block)
     doubt = 4.0 * errors * (2.0 + errors) + 8.0 * slack
     sure = max(1.0 - system, 0.0)
-    for low in range(start, stop, block):
-        count = min(block, stop - low)
+    for low in range(0, index.shape[0], block):
+        count = min(block, index.shape[0] - low)
         for i in range(count):
             inside[i] = 0.0
             shrunk[i] = 0.0
@@ -155,6 +128,35 @@ def bound_weights(
 
 
 @njit(cache=True, nogil=True)
+def bound_features(
+    old_upper, old_lower, factor, drift, lam, room, widening, norms, one_sided, products, n_directions, rest,
+    a, perpendicular, product_error, weigh, first, low_rank, across, across_norm, widest, errors, slack, system,
+    upper, lower, found, start, stop,
+):  # fmt: skip
+    """Bounds on ``|phi_i' r|`` and ``u_i`` of the features from ``start`` to ``stop``.
+
+    Earlier bounds are carried on; what they do not clear with room to spare is bounded by the products in memory.
+    """
+    count = _carry(
+        old_upper, old_lower, norms, factor, drift, lam, room, widening, upper, lower, start, stop, found[start:stop]
+    )
+    if count == 0:
+        return
+    index = found[start : start + count]
+    _bound_correlations(
+        index, products, n_directions, a, rest, perpendicular, product_error, norms, one_sided, upper
+    )  # fmt: skip
+    if not weigh:
+        return
+    count = _still_open(index, upper, lower, norms, lam, 0.0, widening, index)
+    if count:
+        _bound_weights(
+            index[:count], products, n_directions, rest, first, low_rank, across, across_norm, widest, lam,
+            errors, slack, system, norms, lower,
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
 def over_limit(upper, lower, norms, scale, drift, widening, skip, found):
     """Collect features (skip < 0) with ``(upper + norm drift) widening >= scale lower``; returns how many."""
     count = 0
@@ -167,7 +169,7 @@ def over_limit(upper, lower, norms, scale, drift, widening, skip, found):
 
 
 @njit(cache=True, nogil=True)
-def first_affordable(upper, lower, norms, scale, drifts, widenings, most, skip):
+def _first_affordable(upper, lower, norms, scale, drifts, widenings, most, skip):
     """The first of several drifts and widenings with which `over_limit` would find at most ``most`` features; or -1."""
     for k in range(drifts.shape[0]):
         count = 0
@@ -180,6 +182,15 @@ def first_affordable(upper, lower, norms, scale, drifts, widenings, most, skip):
         if count <= most[k]:
             return k
     return -1
+
+
+@njit(cache=True, nogil=True)
+def best_room(upper, lower, norms, scale, drifts, widenings, most, skip, found):
+    """The first affordable drift and widening (-1 if none is), and how many features stand in ``found`` for it."""
+    best = _first_affordable(upper, lower, norms, scale, drifts, widenings, most, skip)
+    if best < 0:
+        return best, 0
+    return best, over_limit(upper, lower, norms, scale, drifts[best], widenings[best], skip, found)
 
 
 @njit(cache=True, nogil=True)

@@ -66,7 +66,7 @@ class GramInner(BoundedInner):
         """Bound all weights from below anew, and all correlations from above."""
         self._in_model = self.ws.index[active]
         self._bound(model, residual, again=False)
-        return self._doubtful(self._members)
+        return self.bounds.doubtful(self._members)
 
     def _sizes(self) -> tuple[FloatArray, FloatArray]:
         """``|phi_i' r|`` of all features for the coefficients in hand, and a bound on its rounding."""
@@ -81,7 +81,7 @@ class GramInner(BoundedInner):
     def _bound(self, model: SupportModel, residual: FloatArray, *, again: bool) -> None:
         """Correlations, and weights unless ``model`` is that of the last call."""
         sizes, error = self._sizes()
-        np.add(sizes, error, out=self._upper)
+        np.add(sizes, error, out=self.bounds.upper)
         if not again:
             self._weigh(model)
 
@@ -94,21 +94,18 @@ class GramInner(BoundedInner):
             for low in range(0, left.size, step):
                 part = slice(low, low + step)
                 left[part] -= model.explained(self.whole_gram[self._in_model, part])
-        growth = 1.0 + float(np.trace(model.inner)) / self.lam  # bounds the condition of lam I + B'B
+        growth = 1.0 + model.trace / self.lam  # bounds the condition of lam I + B'B
         # a solve with L may be off by its size times ||L|| ||L^-1|| units of rounding, and ||L||^2 <= lam (s + growth)
         error = 64.0 * self.phi.eps * growth + 2.0 * self._rounding * (model.size + 4) * np.sqrt(model.size + growth)
         left -= error * squares
-        np.sqrt(np.maximum(left, 0.0) / self.lam, out=self._lower)
+        np.sqrt(np.maximum(left, 0.0) / self.lam, out=self.bounds.lower)
 
     def _check_all(self, model: SupportModel, residual: FloatArray, *, again: bool) -> bool:
         """Look at every feature; whether any joined."""
         self._bound(model, residual, again=again)
-        if self._wake(model, self._lower, 1.0):
+        if self._wake(model, self.bounds.lower, 1.0):
             return True
-        doubtful = self._doubtful(self.ws.position)
+        doubtful = self.bounds.doubtful(self.ws.position)
         if doubtful.size == 0:
             return False
-        rows = np.ascontiguousarray(self.phi.columns(doubtful).T)
-        values = self._size(rows @ residual)
-        joined, self._lower[doubtful] = self._join(model, doubtful, rows, values)
-        return joined
+        return self._judge(model, residual, doubtful)

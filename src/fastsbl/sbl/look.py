@@ -6,12 +6,11 @@ import numpy as np
 
 from fastsbl._base.types import Array, FloatArray, IndexArray
 from fastsbl.lasso.working_set import WorkingSet
+from fastsbl.sbl import _step_kernels
 from fastsbl.sbl.guarded import Guarded
 from fastsbl.sbl.model import SupportModel
 
 __all__ = ["Look"]
-
-_RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
 
 
 class Look:
@@ -45,17 +44,10 @@ class Look:
 
     def move_to(self, model: SupportModel, active: IndexArray, working_set: WorkingSet) -> None:
         """Bound how much the model has grown: S_new <= m S_here gives u_new >= u_here / sqrt(m)."""
-        before = np.zeros(working_set.size)
-        before[self.active] = self.model.gamma
-        growth = np.maximum(model.gamma - before[active], 0.0)
-        grown = growth > 0
-        if not grown.any():
-            self.factor = 1.0
-            return
-        products = working_set.gram[self.active[:, None], active[grown]]
-        root = np.sqrt(growth[grown])
-        square = self.model.inner_products(model.rows, np.flatnonzero(grown), products) * root[:, None] * root
-        self.factor = float(np.sqrt(1.0 + np.linalg.norm(square))) * (1.0 + _RELATIVE)
+        self.factor = _step_kernels.growth(
+            working_set.arrays[0], active, model.gamma, model.rows,
+            self.active, self.model.gamma, self.model.scaled, self.model.back, model.lam,
+        )  # fmt: skip
 
     def guard(self, danger: IndexArray, rows: Array, drift: float, widening: float) -> None:
         """State that only ``danger`` (with columns ``rows``) can violate within this room."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.linalg.blas import dtrsm, strsm
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
-from fastsbl._base.types import Array, FloatArray, IndexArray
+from fastsbl._base.types import Array, FloatArray
 from fastsbl.dictionary import Dictionary
 
 __all__ = ["SupportModel", "weights_of_all"]
 
-_AT_ONCE = 2**17  # numbers of whitened vectors
 _ACCURACY = 1e-11  # what a weight's square may lose by taking the quick way
 
 
@@ -33,19 +34,18 @@ class SupportModel:
     """
 
     def __init__(self, rows: Array, gram: Array, gamma: FloatArray, lam: float) -> None:
-        self.rows = rows
+        self.rows = np.ascontiguousarray(rows)  # as compiled code takes them
         self.gram = gram
         self.gamma = gamma
         self.lam = lam
         self.root = np.sqrt(gamma)
-        self.scaled = self.root[:, None] * rows  # B^T
+        self.scaled = np.multiply(self.root[:, None], rows, order="C")  # B^T
         inner: Array = self.root[:, None] * gram * self.root
         self.inner = inner
-        self._potrf: Any = None
-        self._potrs: Any = None
-        if inner.size:
-            functions: Any = get_lapack_funcs(("potrf", "potrs"), (inner,))
-            self._potrf, self._potrs = functions
+        functions: Any = (
+            (dpotrf, dpotrs) if inner.dtype == np.float64 else get_lapack_funcs(("potrf", "potrs"), (inner,))
+        )
+        self._potrf, self._potrs = functions
         self._factor = self._factorize(inner)
 
     def _factorize(self, inner: Array) -> Array:
@@ -73,6 +73,21 @@ class SupportModel:
             values, vectors = self._eigen
             return np.asarray(vectors @ ((vectors.conj().T @ right).T / values).T)
         return np.asarray(self._potrs(self._factor, right, lower=1)[0])
+
+    @cached_property
+    def back(self) -> FloatArray:
+        """A matrix with ``back' back = (lam I + B'B)^-1``, as compiled code takes it; real data."""
+        if self.size == 0:
+            return np.zeros((0, 0))
+        if self._eigen is not None:
+            values, vectors = self._eigen
+            return np.ascontiguousarray((vectors / np.sqrt(values)).T)
+        return np.ascontiguousarray(dtrtri(self._factor, lower=1)[0])
+
+    @cached_property
+    def trace(self) -> float:
+        """Trace of ``B'B``."""
+        return float(np.trace(self.inner).real)
 
     def whiten(self, right: Array) -> Array:
         """``L^-1 right`` for a square root L of ``lam I + B^H B``."""
@@ -123,39 +138,11 @@ class SupportModel:
         left /= np.sqrt(self.lam)
         return left, x
 
-    def inner_products(self, rows: Array, chosen: IndexArray, products: Array) -> Array:
-        """``phi_i^H S^-1 phi_j`` of the chosen rows, some samples at a time; ``products`` as in `split`."""
-        x = self.solve(self.root[:, None] * products)
-        out: Array = x.conj().T @ x
-        step = max(1, _AT_ONCE // max(chosen.size, 1))
-        for low in range(0, rows.shape[1], step):
-            part = slice(low, low + step)
-            left = rows[chosen, part] - x.T @ self.scaled[:, part]
-            out += left.conj() @ left.T / self.lam
-        return out
-
     def weights(self, rows: Array, products: Array | None = None) -> FloatArray:
         """``u = sqrt(phi^H S^-1 phi)`` of vectors given as rows, in the ridge-residual form."""
         left, x = self.split(rows, products)
         squares = np.einsum("ij,ij->i", left.conj(), left).real + np.einsum("ij,ij->j", x.conj(), x).real
         return np.asarray(np.sqrt(squares))
-
-    def weights_at_least(self, norms: FloatArray, products: Array, error: float) -> FloatArray:
-        """Lower bounds on ``u`` of vectors, from their norms and their products with the rows of ``scaled``.
-
-        ``lam u^2 = ||phi||^2 - ||L^-1 B^H phi||^2`` with ``L L^H = lam I + B^H B``, where that difference is more than
-        rounding; each product may be off by ``error`` times the norms of its two vectors.
-        """
-        if self.size == 0:
-            return np.asarray(norms * ((1.0 - error) / np.sqrt(self.lam)))
-        within = self.whiten(np.ascontiguousarray(products.T))
-        length = np.sqrt(np.einsum("ij,ij->j", within.conj(), within).real)
-        length += 4.0 * error * np.sqrt(1.0 + float(np.trace(self.inner).real) / self.lam) * norms
-        return np.asarray(np.sqrt(np.maximum((norms * (1.0 - error)) ** 2 - length**2, 0.0) / self.lam))
-
-    def own_weights(self) -> FloatArray:
-        """``u`` of the active features themselves."""
-        return self.weights(self.rows, self.gram)
 
     def whiten_target(self, y: Array) -> Array:
         """``lam S^-1 y``: the residual of the posterior mean."""
@@ -183,7 +170,7 @@ def weights_of_all(phi: Dictionary, model: SupportModel) -> FloatArray:
         return np.asarray(norms / np.sqrt(model.lam))
     out = np.empty(phi.n_features)
     doubtful = np.arange(phi.n_features)
-    growth = 1.0 + float(np.trace(model.inner).real) / model.lam  # bounds the condition of lam I + B^H B
+    growth = 1.0 + model.trace / model.lam  # bounds the condition of lam I + B^H B
     threshold = 64 * phi.eps * growth / _ACCURACY
     if threshold < 1.0:
         squares = norms**2

@@ -1,0 +1,230 @@
+"""Compiled parts of one outer iteration: weights, the lasso on the columns in hand, and looks at a few features.
+
+A model comes as its columns times the roots of their variances (``scaled``, a column in each row, B') and a matrix
+``back`` with ``back' back = (lam I + B'B)^-1``. Each part releases the interpreter once, for as long as it can: two
+fits side by side gain nothing from releasing it for a few microseconds.
+"""
+
+import numpy as np
+from numba import njit
+
+from fastsbl.dictionary._kernels import dense_dots_many_some
+from fastsbl.lasso._kernels import solve_part
+from fastsbl.sbl._guarded_kernels import _gap, _inner_product
+
+_RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
+_SURE = 1e-12
+
+
+@njit(cache=True, nogil=True)
+def _split(rows, products, scaled, back, lam):
+    """What the model leaves of each row, over sqrt(lam), and the coefficients; ``products`` are with ``scaled``."""
+    x = np.dot(np.dot(products, back.T), back)
+    left = rows - np.dot(x, scaled)
+    left /= np.sqrt(lam)
+    return left, x
+
+
+@njit(cache=True, nogil=True)
+def _weights(rows, products, scaled, back, lam):
+    """``u`` of each row, in the ridge-residual form."""
+    left, x = _split(rows, products, scaled, back, lam)
+    out = np.empty(rows.shape[0])
+    for i in range(out.shape[0]):
+        out[i] = np.sqrt(_inner_product(left[i], left[i]) + _inner_product(x[i], x[i]))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, lam):
+    """``u_new >= u_kept / factor`` if the variances ``kept_gamma`` (at ``kept``) become ``gamma`` (at ``active``)."""
+    before = np.zeros(gram.shape[0])
+    for p in range(kept.shape[0]):
+        before[kept[p]] = kept_gamma[p]
+    count = 0
+    grown = np.empty(active.shape[0], dtype=np.int64)
+    for p in range(active.shape[0]):
+        if gamma[p] > before[active[p]]:
+            grown[count] = p
+            count += 1
+    if count == 0:
+        return 1.0
+    some = np.empty((count, rows.shape[1]))
+    products = np.empty((count, kept.shape[0]))
+    for k in range(count):
+        some[k] = rows[grown[k]]
+        for p in range(kept.shape[0]):
+            products[k, p] = np.sqrt(kept_gamma[p]) * gram[kept[p], active[grown[k]]]
+    left, x = _split(some, products, kept_scaled, kept_back, lam)
+    square = np.dot(left, left.T) + np.dot(x, x.T)
+    total = 0.0
+    for k in range(count):
+        for j in range(count):
+            first = gamma[grown[k]] - before[active[grown[k]]]
+            total += square[k, j] ** 2 * first * (gamma[grown[j]] - before[active[grown[j]]])
+    return np.sqrt(1.0 + np.sqrt(total)) * (1.0 + _RELATIVE)
+
+
+@njit(cache=True, nogil=True)
+def set_out(
+    gram, target, limits, theta, g, size, scale, active, gamma, rows, scaled, back, lam,
+    kept, kept_gamma, kept_scaled, kept_back, tol, max_epochs, positive,
+):  # fmt: skip
+    """Give the columns of a model their weights and solve on them; the growth of the model since the one kept."""
+    s = active.shape[0]
+    products = np.empty((s, s))
+    for p in range(s):
+        for q in range(s):
+            products[p, q] = np.sqrt(gamma[q]) * gram[active[p], active[q]]
+    own = _weights(rows, products, scaled, back, lam)
+    limits[:size] = np.inf
+    for p in range(s):
+        limits[active[p]] = lam * own[p]
+    factor = growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, lam)
+    solve_part(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive)
+    return factor
+
+
+@njit(cache=True, nogil=True)
+def sum_up(theta, limits, g, size, residual, y, one_sided):
+    """Penalty and duality gap of a solution; features outside are below their limit."""
+    penalty, ratio = 0.0, 0.0
+    for j in range(size):
+        if theta[j] != 0.0:
+            penalty += abs(theta[j]) * limits[j]
+        if 0.0 < limits[j] < np.inf:
+            ratio = max(ratio, (g[j] if one_sided else abs(g[j])) / limits[j])
+    return penalty, _gap(residual, y, penalty, ratio, one_sided)
+
+
+@njit(cache=True, nogil=True)
+def idle_over_limit(limits, index, g, size, lower, scale, one_sided, found):
+    """Collect the columns in hand without a limit whose correlation may exceed theirs; returns how many."""
+    count = 0
+    for j in range(size):
+        value = g[j] if one_sided else abs(g[j])
+        if limits[j] == np.inf and value > scale * lower[index[j]] * (1.0 - _RELATIVE):
+            found[count] = j
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def coordinates(residual, basis, errors, slack):
+    """A residual in an orthonormal basis: coordinates, length of the rest, and rounding of products with it."""
+    a = np.dot(basis, residual)
+    rest = residual - np.dot(a, basis)
+    perpendicular = np.sqrt(_inner_product(rest, rest))
+    return a, perpendicular, _inner_product(np.abs(a), errors) + slack * (np.sqrt(_inner_product(a, a)) + perpendicular)
+
+
+@njit(cache=True, nogil=True)
+def weigh_directions(basis, scaled, trace, lam):
+    """What `bound_features` needs to bound weights from products with a basis (k directions), for a model of s columns.
+
+    With M = Q'B and what Q leaves of B: ``first`` and ``low_rank`` for ``c'S_QQ^-1 c``, ``across``, the largest
+    eigenvalue of what is left (``widest``), and the rounding of what is solved with S_QQ.
+    Raises LinAlgError where rounding leaves S_QQ singular.
+    """
+    k, s = basis.shape[0], scaled.shape[0]
+    system = 1e-15 * (k + s + 8) * (1.0 + trace / lam)  # the bracket bounds the condition of S
+    widest = lam
+    within, across = np.zeros((0, k)), np.zeros((0, k))
+    inside = np.dot(basis, scaled.T)
+    if s:
+        outside = scaled - np.dot(inside.T, basis)
+        gram = np.dot(outside, outside.T)
+        back = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(lam * np.eye(s) + np.dot(inside.T, inside))))
+        beyond = np.dot(np.dot(back, gram), back.T)
+        widest += lam * max(np.linalg.eigvalsh(0.5 * (beyond + beyond.T))[-1], 0.0)
+        widest = widest * (1.0 + system) + 1e-12 * np.trace(gram) + 1e-15 * trace
+        within = np.dot(back, inside.T)
+        long = np.dot(back.T, within)  # z has the length of B_outside times this times c
+        if s < k:
+            values, vectors = np.linalg.eigh(gram)
+            across = np.dot((vectors * np.sqrt(np.maximum(values, 0.0))).T, long)
+        else:
+            values, vectors = np.linalg.eigh(np.dot(np.dot(long.T, gram), long))
+            across = np.ascontiguousarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
+    if 2 * s < k:
+        return within, True, across, widest, system  # c'S_QQ^-1 c = (|c|^2 - |first c|^2) / lam
+    first = np.linalg.inv(np.linalg.cholesky(lam * np.eye(k) + np.dot(inside, inside.T)))
+    return np.ascontiguousarray(first), False, across, widest, system  # c'S_QQ^-1 c = |first c|^2
+
+
+@njit(cache=True, nogil=True)
+def judge(
+    rows, places, index, residual, upper, lower, norms, error, scaled, back, lam, one_sided, violators, limits
+):  # fmt: skip
+    """Look at features (columns ``rows[places]``) one by one: sharpen their bounds, and collect those that violate.
+
+    Returns how many needed their exact weight, and how many violate.
+    """
+    n_samples = residual.shape[0]
+    length = np.sqrt(_inner_product(residual, residual))
+    over = np.empty(index.shape[0], dtype=np.int64)
+    values = np.empty(index.shape[0])
+    count = 0
+    for k in range(index.shape[0]):
+        i = index[k]
+        value = _inner_product(rows[places[k]], residual)
+        if not one_sided:
+            value = abs(value)
+        upper[i] = value + error * length * norms[i]
+        if not upper[i] < lam * lower[i] * (1.0 - _RELATIVE):
+            over[count], values[count] = k, value
+            count += 1
+    if count == 0:
+        return 0, 0
+    some = np.empty((count, n_samples))
+    for p in range(count):
+        some[p] = rows[places[over[p]]]
+    exact = _weights(some, np.dot(some, scaled.T), scaled, back, lam)
+    found = 0
+    for p in range(count):
+        i = index[over[p]]
+        lower[i] = exact[p]
+        if values[p] > lam * exact[p] * (1.0 + _SURE):
+            violators[found], limits[found] = i, lam * exact[p]
+            found += 1
+    return count, found
+
+
+@njit(cache=True, nogil=True)
+def look_closely(
+    rows, places, index, residual, upper, lower, norms, error, scaled, back, trace, lam, drift, widening, one_sided,
+    found,
+):  # fmt: skip
+    """Bound features (columns ``rows[places]``) by their products alone, and collect those that the room endangers.
+
+    ``lam u^2 = ||phi||^2 - ||L^-1 B' phi||^2``, where that difference is more than rounding. Returns how many, as
+    places in ``index``.
+    """
+    s, m = scaled.shape[0], index.shape[0]
+    vectors = np.zeros(((s + 4) // 4 * 4, residual.shape[0]))
+    vectors[0] = residual
+    vectors[1 : s + 1] = scaled
+    products = np.empty((vectors.shape[0], m))
+    dense_dots_many_some(rows, vectors, places, products, np.int64(0), m)
+    within = np.dot(back, products[1 : s + 1])
+    explained = np.zeros(m)
+    for p in range(s):
+        for k in range(m):
+            explained[k] += within[p, k] ** 2
+    length = np.sqrt(_inner_product(residual, residual))
+    slip = 4.0 * error * np.sqrt(1.0 + trace / lam)
+    count = 0
+    for k in range(m):
+        i = index[k]
+        norm = norms[i]
+        value = products[0, k]
+        if not one_sided:
+            value = abs(value)
+        upper[i] = value + error * length * norm
+        seen = np.sqrt(explained[k]) + slip * norm
+        least = np.sqrt(max((norm * (1.0 - error)) ** 2 - seen * seen, 0.0) / lam)
+        lower[i] = max(lower[i], least)
+        if not (upper[i] + norm * drift) * widening < lam * lower[i] * (1.0 - _RELATIVE):
+            found[count] = k
+            count += 1
+    return count
