@@ -14,14 +14,18 @@ from fastsbl.sbl._guarded_kernels import _gap, _inner_product
 
 _RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
 _SURE = 1e-12
+_AT_ONCE = 2**17  # numbers that are worked on at a time
 
 
 @njit(cache=True, nogil=True)
 def _split(rows, products, scaled, back, lam):
     """What the model leaves of each row, over sqrt(lam), and the coefficients; ``products`` are with ``scaled``."""
     x = np.dot(np.dot(products, back.T), back)
-    left = rows - np.dot(x, scaled)
-    left /= np.sqrt(lam)
+    left = np.dot(x, scaled)
+    unit = 1.0 / np.sqrt(lam)
+    for i in range(left.shape[0]):
+        for j in range(left.shape[1]):
+            left[i, j] = unit * (rows[i, j] - left[i, j])
     return left, x
 
 
@@ -49,14 +53,21 @@ def growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, 
             count += 1
     if count == 0:
         return 1.0
-    some = np.empty((count, rows.shape[1]))
     products = np.empty((count, kept.shape[0]))
     for k in range(count):
-        some[k] = rows[grown[k]]
         for p in range(kept.shape[0]):
             products[k, p] = np.sqrt(kept_gamma[p]) * gram[kept[p], active[grown[k]]]
-    left, x = _split(some, products, kept_scaled, kept_back, lam)
-    square = np.dot(left, left.T) + np.dot(x, x.T)
+    square = np.zeros((count, count))
+    step = max(_AT_ONCE // count, 1)
+    for low in range(0, rows.shape[1], step):  # some samples at a time: tall data would take as much room again
+        high = min(low + step, rows.shape[1])
+        some = np.empty((count, high - low))
+        for k in range(count):
+            some[k] = rows[grown[k], low:high]
+        left, x = _split(some, products, kept_scaled[:, low:high].copy(), kept_back, lam)
+        square += np.dot(left, left.T)
+        if low == 0:
+            square += np.dot(x, x.T)
     total = 0.0
     for k in range(count):
         for j in range(count):
