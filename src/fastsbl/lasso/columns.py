@@ -130,7 +130,7 @@ class _LongColumns:
         return out
 
     def rows(self, positions: IndexArray) -> FloatArray:
-        return np.asarray(self._dictionary.columns(self._index[positions]).T)
+        return np.ascontiguousarray(self._dictionary.columns(self._index[positions]).T)
 
 
 class _SparseColumns:

@@ -40,6 +40,11 @@ def _weights(rows, products, scaled, back, lam):
 
 
 @njit(cache=True, nogil=True)
+def weights_of(rows, scaled, back, lam):
+    return _weights(rows, np.dot(rows, scaled.T), scaled, back, lam)
+
+
+@njit(cache=True, nogil=True)
 def growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, lam):
     """``u_new >= u_kept / factor`` if the variances ``kept_gamma`` (at ``kept``) become ``gamma`` (at ``active``)."""
     before = np.zeros(gram.shape[0])
@@ -190,7 +195,7 @@ def judge(
     some = np.empty((count, n_samples))
     for p in range(count):
         some[p] = rows[places[over[p]]]
-    exact = _weights(some, np.dot(some, scaled.T), scaled, back, lam)
+    exact = weights_of(some, scaled, back, lam)
     found = 0
     for p in range(count):
         i = index[over[p]]

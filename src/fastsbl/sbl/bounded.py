@@ -49,6 +49,9 @@ class BoundedInner:
     full_pass_share = 0.05
     """Above this share of features in doubt, one whole read is made, whose product sharpens all bounds."""
 
+    large = 64
+    """Size of the first model above which its look at all features begins with a whole read."""
+
     worth = 4.0
     """Directions of the model with a variance above this many noise variances are read along with a residual."""
 
@@ -135,6 +138,8 @@ class BoundedInner:
             )
         take_first(self.ws, problem, rejected, None)
         self.residual = self._solve_first(problem, rejected)
+        # the few directions known so far say little under a large model: read at once, do not bound twice
+        self._crowded = self.ws.support().size > self.large
         return self._result(self.residual)
 
     def _solve_first(self, problem: DualProblem, rejected: BoolArray | None) -> FloatArray:
@@ -306,7 +311,7 @@ class BoundedInner:
             return False
         over = found[:count]
         self._singles += count
-        weights = model.weights(ws.rows(over))
+        weights = _step_kernels.weights_of(ws.rows(over), model.scaled, model.back, self.lam)
         if lower is self.bounds.lower:
             lower[ws.index[over]] = weights
         exact = self.lam * weights
@@ -328,7 +333,7 @@ class BoundedInner:
         if not over.any():
             return False
         self._singles += int(np.count_nonzero(over))
-        limits = self.lam * model.weights(look.rows[over])
+        limits = self.lam * _step_kernels.weights_of(look.rows[over], model.scaled, model.back, self.lam)
         violate = values[over] > limits * (1.0 + _SURE)
         self.ws.add(look.danger[over][violate], limits[violate])
         return bool(violate.any())

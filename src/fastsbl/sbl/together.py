@@ -2,7 +2,8 @@
 
 Reading the dictionary for one vector is bound by memory; for thirty vectors at once each costs a fraction. So a
 fit that needs a whole read waits until others need one too. Every fit has a thread of its own, of which only
-as many run as there are cores; a core with nothing to run makes the product for those that wait.
+as many run as there are cores. As soon as enough vectors wait for a read, or there is nothing else to run, a core
+makes the product for them; other fits go on meanwhile, since a product does not need the interpreter.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class SharedReads:
         self._lock = threading.Lock()
         self._cores = threading.Semaphore(cores)
         self._waiting: deque[_Request] = deque()
+        self._width = 0  # vectors that wait
         self._ready = 0  # fits that run or could
         self._stopped = False
 
@@ -82,6 +84,7 @@ class SharedReads:
             if self._stopped:
                 raise _Stopped
             self._waiting.append(request)
+            self._width += _width(request)
             self._ready -= 1
         self._serve_idle(request)
         if not request.answered.is_set():
@@ -104,13 +107,15 @@ class SharedReads:
                 request.answered.set()
             self._ready += len(self._waiting)
             self._waiting.clear()
+            self._width = 0
 
     def _serve_idle(self, own: _Request | None) -> None:
-        """While this core has nothing else to run, read for those that wait, up to one's own request."""
+        """While enough vectors wait, or this core has nothing else to run, read for them, up to one's own request."""
         while own is None or not own.answered.is_set():
             batch: list[_Request] = []
             with self._lock:
-                if self._ready >= self.cores:
+                early = self.cores > 1 and self._width >= _MOST_VECTORS  # a single core gains nothing by it
+                if self._ready >= self.cores and not early:
                     return
                 width = 0
                 while self._waiting and (not batch or width + _width(self._waiting[0]) <= _MOST_VECTORS):
@@ -118,6 +123,7 @@ class SharedReads:
                     width += _width(batch[-1])
                 if not batch:
                     return
+                self._width -= width
                 self._ready += len(batch)
             self._read(batch)
 
