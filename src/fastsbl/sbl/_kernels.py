@@ -78,15 +78,15 @@ def _still_open(index, upper, lower, norms, scale, room, widening, found):
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def _bound_weights(
-    index, products, n_directions, rest, first, low_rank, across, across_norm, widest, lam, errors, slack, system,
+    index, products, n_directions, rest, first, low_rank, across, slip, widest, lam, errors, slack, system,
     norms, lower,
 ):  # fmt: skip
     """``lower_i <= u_i`` for the features ``index``, where that is higher than what is there.
 
     All there is to go by are the products with a few directions Q. With c = Q'phi and e the norm of what is left of
     phi: ``u^2 >= c'S_QQ^-1 c + (e - |across c|)^2 / widest``. The first term is ``|first c|^2``, or, if ``low_rank``,
-    ``(|c|^2 - |first c|^2) / lam``. ``errors`` bounds the rounding of c, per unit of norm, ``system`` that of ``first``
-    and ``across``, relative; ``rest`` is an upper bound on e.
+    ``(|c|^2 - |first c|^2) / lam``. ``errors`` bounds the rounding of c and ``slip`` that of ``|across c|``, per unit
+    of norm, ``system`` that of ``first``, relative; ``rest`` is an upper bound on e.
     """
     block = 128
     c = np.empty((n_directions, block))
@@ -115,8 +115,7 @@ def _bound_weights(
             e_high = rest[place]
             e_low = np.sqrt(max(e_high * e_high - norm * norm * doubt, 0.0))
             length = np.sqrt(beside[i])
-            slip = across_norm * (errors + system) * norm
-            gap = max(e_low - length - slip, length - slip - e_high)
+            gap = max(e_low - length - slip * norm, length - slip * norm - e_high)
             gap = max(gap, 0.0)
             square = shrunk[i] * sure
             if low_rank:
@@ -130,7 +129,7 @@ def _bound_weights(
 @njit(cache=True, nogil=True)
 def bound_features(
     old_upper, old_lower, factor, drift, lam, room, widening, norms, one_sided, products, n_directions, rest,
-    a, perpendicular, product_error, weigh, first, low_rank, across, across_norm, widest, errors, slack, system,
+    a, perpendicular, product_error, weigh, first, low_rank, across, slip, widest, errors, slack, system,
     upper, lower, found, start, stop,
 ):  # fmt: skip
     """Bounds on ``|phi_i' r|`` and ``u_i`` of the features from ``start`` to ``stop``.
@@ -151,7 +150,7 @@ def bound_features(
     count = _still_open(index, upper, lower, norms, lam, 0.0, widening, index)
     if count:
         _bound_weights(
-            index[:count], products, n_directions, rest, first, low_rank, across, across_norm, widest, lam,
+            index[:count], products, n_directions, rest, first, low_rank, across, slip, widest, lam,
             errors, slack, system, norms, lower,
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ from fastsbl.sbl._guarded_kernels import _gap, _inner_product
 
 _RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
 _SURE = 1e-12
+_REGULAR = 1e5  # the model's variance in noise variances up to which a difference keeps enough digits
 _AT_ONCE = 2**17  # numbers that are worked on at a time
 
 
@@ -135,25 +136,30 @@ def coordinates(residual, basis, errors, slack):
 
 
 @njit(cache=True, nogil=True)
-def weigh_directions(basis, scaled, trace, lam):
+def weigh_directions(basis, scaled, inner, trace, lam, eps, errors):
     """What `bound_features` needs to bound weights from products with a basis (k directions), for a model of s columns.
 
     With M = Q'B and what Q leaves of B: ``first`` and ``low_rank`` for ``c'S_QQ^-1 c``, ``across``, the largest
-    eigenvalue of what is left (``widest``), and the rounding of what is solved with S_QQ.
-    Raises LinAlgError where rounding leaves S_QQ singular.
+    eigenvalue of what is left (``widest``), the rounding of what is solved with S_QQ, and that of ``|across c|`` per
+    unit of norm; ``errors`` is that of c. Raises LinAlgError where rounding leaves S_QQ singular.
     """
-    k, s = basis.shape[0], scaled.shape[0]
+    k, s, n_samples = basis.shape[0], scaled.shape[0], scaled.shape[1]
     system = 1e-15 * (k + s + 8) * (1.0 + trace / lam)  # the bracket bounds the condition of S
-    widest = lam
+    widest, slip = lam, 0.0
     within, across = np.zeros((0, k)), np.zeros((0, k))
     inside = np.dot(basis, scaled.T)
     if s:
-        outside = scaled - np.dot(inside.T, basis)
-        gram = np.dot(outside, outside.T)
+        missed = 0.0
+        if trace < _REGULAR * lam:  # B'B less what lies inside, which is quick; the difference is off by this at most
+            missed = eps * (4.0 * n_samples + 8.0 * k + 64.0) * trace
+            gram = inner - np.dot(inside.T, inside)
+        else:
+            outside = scaled - np.dot(inside.T, basis)
+            gram = np.dot(outside, outside.T)
         back = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(lam * np.eye(s) + np.dot(inside.T, inside))))
         beyond = np.dot(np.dot(back, gram), back.T)
         widest += lam * max(np.linalg.eigvalsh(0.5 * (beyond + beyond.T))[-1], 0.0)
-        widest = widest * (1.0 + system) + 1e-12 * np.trace(gram) + 1e-15 * trace
+        widest = widest * (1.0 + system) + 1e-12 * max(np.trace(gram), 0.0) + 1e-15 * trace + missed
         within = np.dot(back, inside.T)
         long = np.dot(back.T, within)  # z has the length of B_outside times this times c
         if s < k:
@@ -162,10 +168,11 @@ def weigh_directions(basis, scaled, trace, lam):
         else:
             values, vectors = np.linalg.eigh(np.dot(np.dot(long.T, gram), long))
             across = np.ascontiguousarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
+        slip = np.sqrt(np.sum(across**2)) * (errors + system) + 2.0 * np.sqrt(missed * np.sum(long**2))
     if 2 * s < k:
-        return within, True, across, widest, system  # c'S_QQ^-1 c = (|c|^2 - |first c|^2) / lam
+        return within, True, across, widest, system, slip  # c'S_QQ^-1 c = (|c|^2 - |first c|^2) / lam
     first = np.linalg.inv(np.linalg.cholesky(lam * np.eye(k) + np.dot(inside, inside.T)))
-    return np.ascontiguousarray(first), False, across, widest, system  # c'S_QQ^-1 c = |first c|^2
+    return np.ascontiguousarray(first), False, across, widest, system, slip  # c'S_QQ^-1 c = |first c|^2
 
 
 @njit(cache=True, nogil=True)

@@ -60,22 +60,22 @@ class FeatureBounds:
         basis, errors = seen.basis, seen.errors
         a, perpendicular, product_error = _step_kernels.coordinates(residual, basis, errors, seen.slack)
         weigh = not again or self._learned != seen.added
-        first, low_rank, across, widest, system = np.zeros((0, seen.count)), True, np.zeros((0, seen.count)), 1.0, 0.0
+        nothing = np.zeros((0, seen.count))
+        first, low_rank, across, widest, system, slip = nothing, True, nothing, 1.0, 0.0, 0.0
         if weigh:
             try:
-                first, low_rank, across, widest, system = _step_kernels.weigh_directions(
-                    basis, model.scaled, model.trace, self.lam
+                first, low_rank, across, widest, system, slip = _step_kernels.weigh_directions(
+                    basis, model.scaled, model.inner, model.trace, self.lam, float(np.finfo(np.float64).eps), seen.error
                 )
             except np.linalg.LinAlgError:  # singular to rounding: the weights keep the bounds they have
                 weigh = False
-        across_norm = float(np.linalg.norm(across))
         room, widening = self.spare[0] * step, self.spare[1]
 
         def task(start: int, stop: int) -> None:
             _kernels.bound_features(
                 old_upper, old_lower, factor, drift, self.lam, room, widening, norms, self.problem.positive,
                 seen.products, seen.count, seen.rest, a, perpendicular, product_error, weigh, first, low_rank, across,
-                across_norm, widest, seen.error, seen.slack, system, self.upper, self.lower, self._found, start, stop,
+                slip, widest, seen.error, seen.slack, system, self.upper, self.lower, self._found, start, stop,
             )  # fmt: skip
 
         run_in_chunks(task, norms.size, 4.0 * seen.count * norms.size)
