@@ -135,6 +135,14 @@ def test_images_drawn_again_are_not_classified_again_but_count(digits):
     assert 3 not in _by_run(records[1:]), "an image of the run that is missing"
 
 
+def test_a_single_noise_variance_has_no_curve(tmp_path):
+    plans = (MethodPlan("sbl", (0.1,), choose=False), MethodPlan("neighbours", (1.0,), choose=False))
+    study = find_study("classification")
+    run_study(study, dataclasses.replace(CONFIG, plans=plans, explained=0, walks=0), tmp_path)
+    with Store.open(tmp_path) as store:
+        assert [figure.name for figure in study.figures(store)] == ["speed"]
+
+
 def test_time_of_the_papers_fits_counts_each_fit_once():
     class Results:
         def records(self, **wanted):

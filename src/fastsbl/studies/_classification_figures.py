@@ -41,7 +41,7 @@ def classification_figures(store: Store, config: ClassificationConfig) -> list[F
     found = accuracies(store)
     grid = grid_of(found)
     figures: list[Figure] = []
-    if grid.get(("sbl", "abs-sum")):
+    if len(grid.get(("sbl", "abs-sum"), {})) > 1:
         figures += [_accuracy(grid, ZERO_RATIO, fine=False), _accuracy(grid, ZERO_RATIO, fine=True)]
     if found:
         figures.append(_speed(grid, list(compared(found))))
