@@ -140,11 +140,15 @@ def test_sparse_products(dtype):
     products.sparse_gather(*parts, index, out)
     close(out, X[:, index].T, dtype)
 
-    begin, columns, stored = products.sparse_by_rows(*parts, 30)
-    close(sparse.csr_array((stored, columns, begin), shape=(30, 20)).toarray(), X, dtype)
-    out = np.zeros((4, 20))
-    products.sparse_gram(*parts, begin, columns, stored, 16, out, 0, 4)
-    close(out, np.tril(X[:, 16:].T @ X, 16), dtype)
+    for most in (30, 8, 0):  # no row is full, some are, all that hold anything are
+        begin, columns, stored, dense = products.sparse_by_rows(*parts, 30, most)
+        full = np.count_nonzero(X, axis=1) > most
+        close(sparse.csr_array((stored, columns, begin), shape=(30, 20)).toarray(), X * ~full[:, None], dtype)
+        close(dense, X[full].T, dtype)
+        out = np.zeros((4, 20))
+        products.sparse_gram(*parts, begin, columns, stored, 16, out, 0, 2)
+        products.sparse_gram(*parts, begin, columns, stored, 16, out, 2, 4)
+        close(out, np.tril((X[:, 16:] * ~full[:, None]).T @ X, 16), dtype)
 
     out, coef = np.zeros(30), rng.standard_normal(4)
     products.sparse_combine(*parts, index, coef, out)

@@ -284,38 +284,58 @@ def sparse_gather(data, indices, indptr, index, out):
 
 
 @njit(cache=True, nogil=True)
-def sparse_by_rows(data, indices, indptr, n_samples):
-    """The stored values of columns row by row: where each row starts, column numbers (ascending), values."""
+def sparse_by_rows(data, indices, indptr, n_samples, most):
+    """The stored values of columns row by row: where each row starts, column numbers (ascending), values.
+
+    Rows that hold more than ``most`` values are left out of these; they come as a dense matrix, a column for each.
+    """
+    counts = np.zeros(n_samples, dtype=np.int64)
+    for k in range(indptr[-1]):
+        counts[np.uint64(indices[k])] += 1
     starts = np.zeros(n_samples + 1, dtype=np.int64)
-    stored = indptr[-1]
-    for k in range(stored):
-        starts[indices[k] + 1] += 1
+    place = np.empty(n_samples, dtype=np.int64)  # where the next value of a row goes, or -1 - its dense column
+    full = 0
     for j in range(n_samples):
-        starts[j + 1] += starts[j]
-    columns = np.empty(stored, dtype=np.int64)
-    values = np.empty(stored)
-    free = starts[:-1].copy()
+        starts[j + 1] = starts[j]
+        if counts[j] > most:
+            full += 1
+            place[j] = -full
+        else:
+            place[j] = starts[j]
+            starts[j + 1] += counts[j]
+    columns = np.empty(starts[-1], dtype=np.uint32)
+    values = np.empty(starts[-1])
+    dense = np.zeros((indptr.shape[0] - 1, full))
     for i in range(indptr.shape[0] - 1):
         for k in range(indptr[i], indptr[i + 1]):
-            place = free[indices[k]]
-            free[indices[k]] = place + 1
-            columns[place] = i
-            values[place] = data[k]
-    return starts, columns, values
+            j = np.uint64(indices[k])
+            p = place[j]
+            if p < 0:
+                dense[i, np.uint64(-1 - p)] += data[k]
+            else:
+                place[j] = p + 1
+                columns[np.uint64(p)] = i
+                values[np.uint64(p)] = data[k]
+    return starts, columns, values, dense
 
 
 @njit(cache=True, nogil=True)
 def sparse_gram(data, indices, indptr, starts, columns, values, first, out, start, stop):
-    """out[b, a] += phi_a' phi_(first + b) for a <= first + b, b from start to stop, where they share rows."""
+    """out[b, a] += phi_a' phi_(first + b) for a <= first + b, b from start to stop, over the rows given by rows."""
+    ends = starts[:-1].copy()  # of what each row holds up to the column at hand
+    for k in range(indptr[first + start]):
+        ends[np.uint64(indices[k])] += 1
     for b in range(start, stop):
         row = out[b]
         for k in range(indptr[first + b], indptr[first + b + 1]):
+            j = np.uint64(indices[k])
+            low, high = np.uint64(starts[j]), np.uint64(starts[j + np.uint64(1)])
+            if low == high:  # empty, or one of the full rows
+                continue
             factor = data[k]
-            j = indices[k]
-            for p in range(starts[j], starts[j + 1]):
-                if columns[p] > first + b:
-                    break
-                row[columns[p]] += factor * values[p]
+            ends[j] += 1
+            for p in range(low, np.uint64(ends[j])):
+                row[np.uint64(columns[p])] += factor * values[p]
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)

@@ -358,15 +358,18 @@ class Dictionary(ABC):
         """Check the norms, share them with all views, and return them."""
         with np.errstate(invalid="ignore"):
             norms = np.sqrt(squares)
-        bad = np.flatnonzero(~np.isfinite(norms))
-        if bad.size:
+        least, most = float(norms.min()), float(norms.max())
+        if not most < np.inf:  # NaN counts as such
+            bad = np.flatnonzero(~np.isfinite(norms))
             raise ValueError(
                 f"dictionary must be finite, got NaN, infinite or overflowing values in {bad.size} of its "
                 f"{self.n_features} columns, the first in column {bad[0]}"
             )
         # squares of very small numbers underflow: such columns are measured again, scaled by their largest entry
         single = self.eps > 1e-10
-        small = np.flatnonzero((norms < 1e-15) if single else (norms > 0) & (norms < 1e-140))
+        small: IndexArray = np.zeros(0, dtype=np.intp)
+        if least < 1e-15:
+            small = np.flatnonzero((norms < 1e-15) if single else (norms > 0) & (norms < 1e-140))
         for low in range(0, small.size, 256):
             part = np.abs(self._columns(small[low : low + 256]))
             largest = part.max(axis=0)

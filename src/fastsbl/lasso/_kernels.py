@@ -345,6 +345,38 @@ def exceeding_bounds(
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
+def nearest_limits(products, limits, norms, skip, scale, most, one_sided):
+    """Collect the ``most`` features whose scaled product comes nearest to its limit, per unit of norm, nearest first.
+
+    Returns them, and how many products exceed their limit unscaled. Only limits above 0 and below infinity count.
+    """
+    keys = np.empty(most)
+    chosen = np.empty(most, dtype=np.intp)
+    size = np.int64(0)
+    exceeding = np.int64(0)
+    for i in range(norms.shape[0]):
+        limit = limits[i]
+        if skip[i] >= 0 or not norms[i] > 0.0 or not limit > 0.0 or limit == np.inf:
+            continue
+        value = products[i] if one_sided else abs(products[i])
+        if value > limit:
+            exceeding += 1
+        key = (value * scale - limit) / norms[i]
+        if size == most and key <= keys[most - 1]:
+            continue
+        if size < most:
+            size += 1
+        p = size - 1
+        while p > 0 and keys[p - 1] < key:
+            keys[p] = keys[p - 1]
+            chosen[p] = chosen[p - 1]
+            p -= 1
+        keys[p] = key
+        chosen[p] = i
+    return chosen[:size], exceeding
+
+
+@njit(cache=True, nogil=True, fastmath=_SUMS)
 def reaching_limits(products, norms, error, limits, skip, found, one_sided):
     """Collect the features whose product may reach its limit; ``error`` is per unit of norm. Returns how many."""
     count = 0

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from fastsbl._base.types import BoolArray, FloatArray, IndexArray
-from fastsbl.lasso.correlations import Correlations
+from fastsbl.lasso.correlations import Correlations, Products
 from fastsbl.lasso.working_set import WorkingSet, widest
 
 __all__ = ["CertifiedLasso", "Limits", "Round"]
@@ -47,22 +47,17 @@ class CertifiedLasso:
     ----------
     working_set : WorkingSet
         Columns in hand.
-    correlations : Correlations
-        What is known of all columns.
+    correlations : Products or Correlations
+        What is known of all columns: if it is enough for bounds, these decide which features are read. Otherwise
+        every look is a whole read.
     positive : bool
         Whether theta >= 0.
-    bounded : bool
-        Whether bounds decide which features are read. Where columns are very short, reading them all is
-        cheaper: then ``correlations`` learn nothing, and every look is a whole read.
     """
 
     full_pass_share = 0.15
     """Above this share of features to read, the whole dictionary is read and the product remembered."""
 
-    def __init__(
-        self, working_set: WorkingSet, correlations: Correlations, *, positive: bool, bounded: bool = True
-    ) -> None:
-        self.bounded = bounded
+    def __init__(self, working_set: WorkingSet, correlations: Products, *, positive: bool) -> None:
         self.working_set = working_set
         self.correlations = correlations
         self.positive = positive
@@ -83,16 +78,17 @@ class CertifiedLasso:
         ratio = float(np.max(self._size(ws.g[used]) / ws.limits[used], initial=0.0))
         found = Round(residual, ws.penalty(), ws.support().size, ratio, epochs)
         skip = ws.position if rejected is None else np.where(rejected, 0, ws.position)
-        if self.bounded:
+        if isinstance(self.correlations, Correlations):
             doubtful = self.correlations.exceeding(residual, limits.lower, skip, self.positive)
             found.checked = doubtful.size
+            sizes = self._read(self.correlations, residual, doubtful)
         else:
             products = self._read_all(residual)
             doubtful = self.correlations.reaching(products, residual, limits.lower, skip, self.positive)
             found.checked = products.size
+            sizes = self._size(products[doubtful])
         if doubtful.size == 0:
             return found
-        sizes = self._read(residual, doubtful) if self.bounded else self._size(products[doubtful])
         # products are rounded in the dictionary's precision: what is within their error is decided in float64
         error = self.correlations.slack * float(np.linalg.norm(residual)) * self.correlations.norms[doubtful]
         over = sizes + error >= limits.lower[doubtful]
@@ -131,9 +127,10 @@ class CertifiedLasso:
         ws.limits[idle[over]] = limits.lower[index[over]]
         return bool(over.any())
 
-    def _read(self, residual: FloatArray, doubtful: IndexArray) -> FloatArray:
+    def _read(self, correlations: Correlations, residual: FloatArray, doubtful: IndexArray) -> FloatArray:
         """|phi_i' r| for the doubtful features, by reading them or everything."""
-        correlations = self.correlations
+        if doubtful.size == 0:
+            return np.zeros(0)
         phi = correlations.dictionary
         few = phi.cheap_columns and doubtful.size <= self.full_pass_share * phi.n_features
         if few:

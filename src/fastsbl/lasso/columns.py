@@ -16,6 +16,7 @@ __all__ = ["HeldColumns", "hold_columns"]
 _LONG = 4096  # samples; longer columns in memory are read where they lie instead of being copied
 _TILE = 2**17  # numbers of such columns that are worked on at a time
 _COPIED = 2**16  # numbers that are copied at a time
+_FULL, _FULLEST = 0.2, 8  # share and count of sparse columns above which a row that they share is multiplied densely
 
 
 class HeldColumns(Protocol):
@@ -157,7 +158,8 @@ class _SparseColumns:
     def gram_block(self, start: int, stop: int) -> FloatArray:
         out = np.zeros((stop - start, stop))
         held = self._values, self._rows, self._starts[: stop + 1]
-        by_rows = _dictionary_kernels.sparse_by_rows(*held, self._dictionary.n_samples)
+        most = max(int(_FULL * stop), _FULLEST)
+        *by_rows, dense = _dictionary_kernels.sparse_by_rows(*held, self._dictionary.n_samples, most)
 
         def task(low: int, high: int) -> None:
             _dictionary_kernels.sparse_gram(*held, *by_rows, start, out, low, high)
@@ -166,6 +168,8 @@ class _SparseColumns:
         run_in_chunks(task, stop - start, work)
         corner = out[:, start:]
         corner += np.tril(corner, -1).T
+        if dense.size:
+            out += dense[start:] @ dense.T
         return out.T
 
     def correlate(self, vector: FloatArray, start: int, stop: int) -> FloatArray:

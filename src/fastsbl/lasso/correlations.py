@@ -8,10 +8,38 @@ from fastsbl._base.types import FloatArray, IndexArray
 from fastsbl.dictionary import Dictionary
 from fastsbl.lasso import _kernels
 
-__all__ = ["Correlations"]
+__all__ = ["Correlations", "Products"]
 
 
-class Correlations:
+class Products:
+    """Products with whole vectors, and how far rounding may have moved them.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Phi.
+    norms : array of shape (n,)
+        The column norms.
+    slack : float
+        Relative rounding error of a product.
+    """
+
+    def __init__(self, dictionary: Dictionary, norms: FloatArray, slack: float) -> None:
+        self.dictionary = dictionary
+        self.norms = norms
+        self.slack = slack
+        self._found = np.empty(norms.size, dtype=np.intp)
+
+    def reaching(
+        self, products: FloatArray, r: FloatArray, limits: FloatArray, skip: IndexArray, positive: bool
+    ) -> IndexArray:
+        """Features (not in ``skip``) whose product ``phi_i' r``, known to rounding, may reach its limit."""
+        error = self.slack * float(np.linalg.norm(r))
+        found = _kernels.reaching_limits(products, self.norms, error, limits, skip, self._found, positive)
+        return self._found[:found].copy()
+
+
+class Correlations(Products):
     """Bounds on ``|phi_i' r|`` from an orthonormal basis Q of residuals seen before, with ``Phi' Q``.
 
     For r = Q a + r_rest:  ``|phi_i' r| <= |(Phi' Q a)_i| + ||phi_i - Q Q' phi_i|| ||r_rest||``. Features that the
@@ -42,9 +70,7 @@ class Correlations:
         *,
         most_directions: int = 16,
     ) -> None:
-        self.dictionary = dictionary
-        self.norms = norms
-        self.slack = slack
+        super().__init__(dictionary, norms, slack)
         self._basis = np.empty((most_directions, y.size))  # room: only what is used is touched
         self._products = np.empty((most_directions, norms.size))
         self._errors = np.zeros(most_directions)
@@ -52,7 +78,6 @@ class Correlations:
         self.added = 0
         self._rest_squared = norms**2 * (1.0 + 4.0 * slack)
         self._rest = norms * (1.0 + 2.0 * slack)
-        self._found = np.empty(norms.size, dtype=np.intp)
         self.add(y, products)
 
     @property
@@ -143,12 +168,4 @@ class Correlations:
         found = _kernels.exceeding_bounds(
             self._products, a, k, self._rest, perpendicular, self.norms, error, limits, skip, self._found, positive
         )
-        return self._found[:found].copy()
-
-    def reaching(
-        self, products: FloatArray, r: FloatArray, limits: FloatArray, skip: IndexArray, positive: bool
-    ) -> IndexArray:
-        """Features (not in ``skip``) whose product ``phi_i' r``, known to rounding, may reach its limit."""
-        error = self.slack * float(np.linalg.norm(r))
-        found = _kernels.reaching_limits(products, self.norms, error, limits, skip, self._found, positive)
         return self._found[:found].copy()

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from fastsbl._base.types import BoolArray, FloatArray, IndexArray
+from fastsbl.lasso import _kernels
 from fastsbl.lasso.answer import Answer
 from fastsbl.lasso.certified import CertifiedLasso
-from fastsbl.lasso.correlations import Correlations
-from fastsbl.lasso.working_set import WorkingSet, widest
+from fastsbl.lasso.correlations import Correlations, Products
+from fastsbl.lasso.working_set import WorkingSet
 from fastsbl.screening.problem import DualProblem, PrimalPoint, dual_scale, duality_gap
 from fastsbl.screening.rules import Rule
 
 __all__ = ["KnownLimits", "solve_working_set", "take_first"]
 
 _FEWEST, _FIRST = 32, 64  # columns to begin with: twice as many as exceed their limit at theta = 0, within these
-_SMALL_BALL = 0.5
 _PRODUCTS = 0.16  # memory that products may take, as a share of the dictionary's
 _SHORT = 16  # numbers per column below which a whole read costs less than bounds on all columns
 _PROMISING = 0.1  # relative gap below which a dynamic rule is worth one look at all features
@@ -47,16 +47,14 @@ def solve_working_set(
     clock = time.perf_counter()
     phi, limits = problem.dictionary, problem.limits
     working_set = WorkingSet(phi, y)
-    room = _PRODUCTS * phi.column_size * phi.dtype.itemsize / 8
-    correlations = Correlations(
-        phi, problem.y, problem.correlations, problem.norms, problem.slack, most_directions=int(np.clip(room, 4, 16))
-    )
+    # with the target alone bounds are wide: the first look reads everything, which often is the certificate as well
+    loop = CertifiedLasso(working_set, Products(phi, problem.norms, problem.slack), positive=problem.positive)
     bounded = phi.column_size > _SHORT
-    loop = CertifiedLasso(working_set, correlations, positive=problem.positive, bounded=bounded)
+    if bounded and point is not None:
+        loop.correlations = _correlations(problem, point.residual, point.correlations)
     rejected: BoolArray | None = None
     shares = {rule.name: 0.0 for rule in rules}
-    # from theta = 0 a dynamic rule is its ball: worth its cost only where that ball is small
-    opening = [rule for rule in rules if not rule.dynamic or point is not None or problem.scale > _SMALL_BALL]
+    opening = [rule for rule in rules if not rule.dynamic or point is not None]
     if opening:
         masks = [rule.test(problem, point if rule.dynamic else None) for rule in opening]
         rejected = np.logical_or.reduce([mask.rejected for mask in masks])
@@ -91,6 +89,8 @@ def solve_working_set(
         )
         if found.violators == 0 or gap <= target:
             break
+        if bounded and loop.last_full is not None and not isinstance(loop.correlations, Correlations):
+            loop.correlations = _correlations(problem, *loop.last_full)
         # with few violators left the next round reads little anyway
         worthwhile = gap < _PROMISING * 0.5 * problem.y_norm**2 and found.violators > batch
         if dynamic and worthwhile and loop.full_reads > seen and loop.last_full is not None:
@@ -104,6 +104,17 @@ def solve_working_set(
     return Answer(working_set.coefficients(), epochs, history, loop.last_full if ended_whole else None)
 
 
+def _correlations(problem: DualProblem, residual: FloatArray, products: FloatArray) -> Correlations:
+    """What the target's products and those of another residual say of all columns."""
+    phi = problem.dictionary
+    room = _PRODUCTS * phi.column_size * phi.dtype.itemsize / 8
+    correlations = Correlations(
+        phi, problem.y, problem.correlations, problem.norms, problem.slack, most_directions=int(np.clip(room, 4, 16))
+    )
+    correlations.add(residual, products)
+    return correlations
+
+
 def take_first(
     working_set: WorkingSet, problem: DualProblem, rejected: BoolArray | None, start: FloatArray | None
 ) -> None:
@@ -114,25 +125,20 @@ def take_first(
     limits, norms = problem.limits, problem.norms
     working_set.limits[:] = limits[working_set.index]
     working_set.theta[np.isinf(working_set.limits)] = 0.0
-    usable = np.isfinite(limits) & (norms > 0) & (working_set.position < 0)
-    first = (limits == 0.0) & usable
-    if start is not None:
-        first |= (start != 0) & usable
-    index = np.flatnonzero(first)
-    if start is None or not start.any():
-        usable &= ~first
-        if rejected is not None:
-            usable &= ~rejected
-        candidates = np.flatnonzero(usable)
-        nearness = problem.correlations[candidates]  # in place from here: with many columns each copy counts
-        if not problem.positive:
-            np.abs(nearness, out=nearness)
-        bound = limits[candidates]
-        count = min(max(2 * int(np.count_nonzero(nearness > bound)), _FEWEST), _FIRST)
-        nearness *= problem.scale
-        nearness -= bound
-        nearness /= norms[candidates]
-        index = np.concatenate([index, candidates[widest(nearness, max(0, count - working_set.size))]])
+    cold = start is None or not start.any()
+    index: IndexArray = np.zeros(0, dtype=np.intp)
+    if problem.has_unpenalised or not cold:
+        first = limits == 0.0
+        if start is not None:
+            first |= start != 0
+        index = np.flatnonzero(first & np.isfinite(limits) & (norms > 0) & (working_set.position < 0))
+    if cold:
+        skip = working_set.position if rejected is None else np.where(rejected, 0, working_set.position)
+        nearest, exceeding = _kernels.nearest_limits(
+            problem.correlations, limits, norms, skip, problem.scale, _FIRST, problem.positive
+        )
+        count = min(max(2 * exceeding, _FEWEST), _FIRST) - working_set.size
+        index = np.concatenate([index, nearest[: max(0, count)]])
     index = np.sort(index)
     working_set.add(index, limits[index])
     if start is not None:

@@ -101,9 +101,9 @@ def solve_weighted_lasso(
     """
     phi, target = _check_data(dictionary, y)
     lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
-    weights = check_weights(weights, phi.n_features)
-    limits = lam * weights
-    if ((limits == 0.0) & (weights > 0.0)).any():
+    scale = check_weights(weights, phi.n_features)
+    limits = lam * scale
+    if weights is not None and ((limits == 0.0) & (scale > 0.0)).any():
         raise ValueError(
             f"weights times lam={lam:g} underflow to 0, which would leave features unpenalised; rescale them"
         )

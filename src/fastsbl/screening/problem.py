@@ -95,7 +95,9 @@ class DualProblem:
         self.norms = norms if groups is None else groups.spectral_norms(dictionary, norms)
         self.basis: Array | None = None
         self.cone: FloatArray | None = None
-        free = np.flatnonzero((limits == 0.0) & (self.norms > 0.0))
+        free: IndexArray = np.zeros(0, dtype=np.intp)
+        if float(limits.min()) == 0.0:
+            free = np.flatnonzero((limits == 0.0) & (self.norms > 0.0))
         if free.size and groups is not None:
             raise ValueError("limits of groups must be above 0")
         anchor = y
