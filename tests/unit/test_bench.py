@@ -210,6 +210,31 @@ def test_table_of_ratios():
     assert late.ratios()[0]["bound"]
 
 
+def test_goals_are_judged_by_the_rows():
+    many = replace(row("fastsbl", 0.002, passes=2.0), task="sbl", n_features=10_000)
+    slow = replace(many, solver="ARDRegression", seconds=1.0)
+    small = [replace(r, data="e", title="few (1 x 9)", n_features=9) for r in (many, replace(slow, seconds=9.0))]
+    costs = [
+        Cost("digits one by one", 0.1, 0.01, 8.0, passes=11.0),
+        Cost("batch of 9, each", 0.1, 0.01, 5.8, passes=0.5),
+    ]
+    report = BenchReport([row("fastsbl", 0.002), row("a", 0.005), many, slow, *small], costs, slope=0.7)
+    text = report.to_markdown()
+    wanted = [
+        ("lasso, data (1 x 1): best other / ours", "3 or more", "2.5, least at 0.1 (a)", "no", "2.0"),
+        ("best other / ours, in all rows", "0.9 or more", "least 2.5 (lasso, data (1 x 1), 0.1, a)", "yes", "-"),
+        ("sparse Bayesian fit, 10,000 features or more: ARDRegression / ours", "1000 or more", "500.0", "no", "2.0"),
+        ("sparse Bayesian fit, digits one by one, at 0.1: products", "10 or less", "8.0", "yes", "8.0"),
+        ("sparse Bayesian fit, digits one by one, at 0.1: passes", "10 or less", "11.0", "no", "8.0"),
+        ("sparse Bayesian fit, batch of 9, each, at 0.1: passes", "3 or less", "0.5", "yes", "5.8"),
+        ("sparse Bayesian fit, batch of 9, each, at 0.1: products", "3 or less", "5.8", "no", "5.8"),
+        ("slope of log time against log n", "1.1 or less", "0.70", "yes", "-"),
+    ]
+    found = [line for line in text.split("## Weighted lasso")[0].splitlines() if line.startswith("| ")]
+    assert found[1:] == ["| " + " | ".join(cells) + " |" for cells in wanted]
+    assert "## Goals" not in BenchReport().to_markdown()
+
+
 def test_reports_are_merged_by_what_was_measured():
     old = BenchReport([row("fastsbl", 0.002), row("a", 0.01)], [Cost("x", 0.1, 1.0, 2.0)], slope=0.5)
     new = BenchReport([row("fastsbl", 0.003)], memory=[{"task": "lasso", "data": "d", "solver": "a"}])

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from fastsbl.dictionary import _kernels as products
 from fastsbl.lasso import _kernels as lasso
+from fastsbl.lasso._active_set_kernels import solve_active_set
 
 REALS = [np.float32, np.float64]
 
@@ -345,3 +346,33 @@ def test_products_that_may_reach_their_limit(one_sided):
     found = np.empty(8, dtype=np.intp)
     count = lasso.reaching_limits(products_, norms, 0.02, limits, skip, found, one_sided)
     assert found[:count].tolist() == ([0, 2, 4] if one_sided else [0, 1, 2, 4])
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_active_set_exchanges_parallel_columns(positive):
+    """A column parallel to an active one can only come in by pushing others out."""
+    rng = np.random.default_rng(5)
+    rows = np.arange(120)
+    X = np.zeros((120, 300))
+    X[rows, rows] = rng.choice([-1.0, 1.0], 120) * rng.uniform(0.5, 2.0, 120)
+    X[rows, rows + 120] = rng.choice([-1.0, 1.0], 120) * rng.uniform(0.5, 2.0, 120)
+    X[:, 240:] = rng.standard_normal((120, 60)) * (rng.random((120, 60)) < 0.05)
+    y = 3.0 * rng.standard_normal(120)
+    gram, target, limits = X.T @ X, X.T @ y, np.full(300, 0.3)
+    theta, g = np.zeros(300), target.copy()
+    worse = np.abs(X[rows, rows]) < np.abs(X[rows, rows + 120])  # of each pair, begin with the one that must go
+    start = np.where(worse, rows, rows + 120)
+    theta[start] = 0.5 * target[start] / gram[start, start]
+    if positive:
+        theta = np.maximum(theta, 0.0)
+    g[:] = target - gram @ theta
+    assert np.count_nonzero(theta) > 40
+    steps = solve_active_set(gram, target, limits, theta, g, 300, 1e-12, 10_000, positive)
+    assert 0 < steps < 100
+    np.testing.assert_allclose(g, target - gram @ theta, rtol=0, atol=1e-11)
+    inside = g if positive else np.abs(g)
+    assert np.all(inside <= limits + 1e-11)
+    used = theta != 0
+    np.testing.assert_allclose(g[used], 0.3 * np.sign(theta[used]), rtol=0, atol=1e-11)
+    if positive:
+        assert np.all(theta >= 0)

@@ -38,7 +38,7 @@ FULL = Plan(
         ("lasso", "ar99", _FEW),
         ("lasso", "tall", _FEW),
         ("lasso", "wide", _FEW),
-        ("sbl", "mnist", (0.05, 0.1, 0.3, 0.5)),
+        ("sbl", "mnist", (0.05, 0.01, 0.1, 0.3, 0.5)),  # what may take minutes runs at the first
         ("sbl", "mnist-small", _FEW),
         ("sbl", "nytimes", _FEW),
         ("sbl", "psf", _FEW),
@@ -184,7 +184,7 @@ def _slow(
     row = Row(
         task, problem.key, problem.title, ratio, goal, solver.name, solver.version, "slow", tol=tol, seconds=limit,
         calls=1, product=mine[0].product if mine else product_seconds(problem),
-        note="one call in a process of its own",
+        note="one call in a process of its own", n_features=problem.shape[1],
     )  # fmt: skip
     if found is None:
         return [row]

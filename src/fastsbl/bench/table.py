@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from fastsbl.bench.costs import Cost
+from fastsbl.bench.goals import Line, speed_lines
 from fastsbl.bench.timing import Row
 
 __all__ = ["BenchReport"]
@@ -125,6 +126,9 @@ class BenchReport:
         parts = [_about(self.environment)]
         if self.skipped:
             parts.append("Left out: " + "; ".join(self.skipped) + ".")
+        lines = speed_lines(self.ratios(), self.costs, self.slope)
+        if lines:
+            parts += ["## Goals", _goals(lines)]
         for task, title in (("lasso", "Weighted lasso"), ("sbl", "Sparse Bayesian learning")):
             records = [record for record in self.ratios() if record["task"] == task]
             if records:
@@ -194,6 +198,15 @@ def _comparison(records: list[dict[str, Any]]) -> str:
         before = record["title"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _goals(lines: list[Line]) -> str:
+    rows = ["| what | asked for | found | holds | time in products |", "|---|---:|---|---|---:|"]
+    for line in lines:
+        rows.append(
+            f"| {line.what} | {line.asked} | {line.found} | {'yes' if line.holds else 'no'} | {line.products} |"
+        )
+    return "\n".join(rows)
 
 
 def _costs(costs: list[Cost], slope: float | None) -> str:

@@ -89,6 +89,8 @@ class Row:
         Seconds of one product with the transposed matrix.
     note : str
         What else there is to say.
+    n_features : int
+        Columns of the matrix.
     """
 
     task: str
@@ -108,6 +110,7 @@ class Row:
     passes: float | None = None
     product: float = 0.0
     note: str = ""
+    n_features: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -238,7 +241,10 @@ def _timed(
     rows = []
     for trial, best_tol in zip(trials, tuned, strict=True):
         who = trial.solver
-        row = Row(task, problem.key, problem.title, ratio, goal, who.name, who.version, "ok", product=product)
+        row = Row(
+            task, problem.key, problem.title, ratio, goal, who.name, who.version, "ok", product=product,
+            n_features=problem.shape[1],
+        )  # fmt: skip
         if best_tol is not None:
             spent = times[id(trial)] or [trial.spent[best_tol]]
             low, median, high = np.percentile(spent, [25, 50, 75])

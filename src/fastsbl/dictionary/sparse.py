@@ -18,7 +18,7 @@ class SparseDictionary(Dictionary):
     def __init__(self, matrix: Any, **options: Any) -> None:
         super().__init__(matrix.shape, matrix.dtype, **options)
         self._matrix = matrix
-        self._indptr = np.asarray(matrix.indptr, dtype=np.int64)
+        self._indptr = matrix.indptr
         self._compiled = self.dtype.kind == "f"
         self.is_sparse = self._compiled
 
@@ -74,7 +74,7 @@ class SparseDictionary(Dictionary):
             return both[0]
         squares = np.abs(self._matrix.data.astype(np.complex128)) ** 2
         owner = np.repeat(np.arange(self.n_features), np.diff(self._indptr))
-        return np.asarray(np.bincount(owner, squares, minlength=self.n_features))
+        return np.asarray(np.bincount(owner, squares, minlength=self.n_features), dtype=np.float64)
 
     def _squared_norms_and_correlations(self, vector: Array) -> tuple[FloatArray, Array] | None:
         if not self._compiled or vector.ndim != 1 or vector.dtype.kind == "c":

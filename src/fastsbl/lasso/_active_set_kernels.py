@@ -76,11 +76,52 @@ def _update(gram, factor, g, j, size):
 
 
 @njit(cache=True, nogil=True)
+def _make_room(gram, limits, theta, g, factor, active, signs, s, j, size, positive):
+    """Let entry j grow along its dependence on the active ones, which leaves the fit as it is, until one is zero.
+
+    ``factor[s]`` is what `_append` left there. The entry at zero leaves; returns whether one did. With the violation
+    of j the penalty falls.
+    """
+    step = np.empty(s)
+    sign = 1.0 if g[j] > 0.0 else -1.0
+    for p in range(s):
+        step[p] = -sign * factor[s, p]
+    for i in range(s - 1, -1, -1):
+        value = step[i] / factor[i, i]
+        step[i] = value
+        for k in range(i):
+            step[k] -= value * factor[i, k]
+    widest = np.sqrt(gram[j, j])
+    for p in range(s):
+        widest = max(widest, abs(step[p]) * np.sqrt(gram[active[p], active[p]]))
+    share, wall = np.inf, np.int64(-1)
+    for p in range(s):
+        i = active[p]
+        if abs(step[p]) * np.sqrt(gram[i, i]) <= 1e-10 * widest:  # rounding alone
+            step[p] = 0.0
+        elif step[p] * signs[i] < 0.0 and (positive or limits[i] > 0.0) and -theta[i] / step[p] < share:
+            share, wall = -theta[i] / step[p], p
+    if wall < 0 or share <= 0.0:
+        return False
+    for p in range(s):
+        if step[p] != 0.0:
+            i = active[p]
+            delta = -theta[i] if p == wall else share * step[p]
+            theta[i] += delta
+            _update(gram, delta, g, i, size)
+    theta[j] += share * sign
+    _update(gram, share * sign, g, j, size)
+    signs[active[wall]] = 0.0
+    _delete(factor, active, s, wall)
+    return True
+
+
+@njit(cache=True, nogil=True)
 def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, positive):
     """Minimise 0.5 theta'G theta - target'theta + sum limits |theta| from ``theta``, with ``g = target - G theta``.
 
     Returns the steps taken, negative if the optimality conditions could not be met to within ``allowed`` per unit of
-    column norm, as where active columns are dependent.
+    column norm, as where active columns are nearly dependent.
     """
     many = np.count_nonzero(theta[:size])
     room = min(size, many + 128)
@@ -166,8 +207,17 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
             if signs[j] != 0.0 or limits[j] == np.inf or gram[j, j] <= 0.0 or s >= room or joined >= _BLOCK:
                 continue
             miss = ((g[j] if positive else abs(g[j])) - limits[j]) / np.sqrt(gram[j, j])
-            if miss >= _NEAR * worst and miss > allowed and _append(factor, active, s, gram, j):
-                signs[j] = 1.0 if g[j] > 0.0 else -1.0
+            if miss < _NEAR * worst or miss <= allowed:
+                continue
+            sign = 1.0 if g[j] > 0.0 else -1.0
+            joins = _append(factor, active, s, gram, j)
+            if not joins and _make_room(gram, limits, theta, g, factor, active, signs, s, j, size, positive):
+                s -= 1
+                joins = _append(factor, active, s, gram, j)
+                if not joins:
+                    return -count
+            if joins:
+                signs[j] = sign
                 s += 1
                 joined += 1
         if joined == 0:

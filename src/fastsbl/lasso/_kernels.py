@@ -244,7 +244,7 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
     _gradient(gram, target, theta, g, size)
     for epoch in range(1, min(16, max_epochs) + 1):
         biggest, changed = _epoch(gram, limits, theta, g, size, positive)
-        if changed and epoch >= _EPOCHS_IF_MANY and np.count_nonzero(theta[:size]) > _MANY:
+        if (not changed or epoch >= _EPOCHS_IF_MANY) and np.count_nonzero(theta[:size]) > _MANY:
             break
         if biggest <= tol * scale or not changed or epoch % 4 == 0:
             _newton(gram, target, limits, theta, g, size, np.int64(12), positive)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastsbl._base.types import Array
-from fastsbl.screening.problem import DualProblem, PrimalPoint, duality_gap
+from fastsbl.screening.problem import DualProblem, PrimalPoint, duality_gap, magnitudes
 
 __all__ = ["Certificate", "certify"]
 
@@ -40,9 +40,13 @@ def certify(problem: DualProblem, y: Array, coef: Array, whole_read: tuple[Array
         correlations[problem.limits == 0.0] = 0.0
     if problem.dictionary.eps > 1e-10 and problem.groups is None:
         _sharpen(problem, projected, correlations)
-    sizes = problem.sizes(coef)
-    used = sizes > 0
-    penalty = float(sizes[used] @ problem.limits[used])
+    if problem.groups is None:
+        used = np.flatnonzero(coef if coef.ndim == 1 else coef.any(axis=1))
+        penalty = float(magnitudes(coef[used]) @ problem.limits[used])
+    else:
+        sizes = problem.groups.norms(coef)
+        used = np.flatnonzero(sizes)
+        penalty = float(sizes[used] @ problem.limits[used])
     point = PrimalPoint(projected, correlations, penalty)
     t = problem.feasible_scale(point)
     dual_point = t * projected

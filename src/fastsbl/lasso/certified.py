@@ -140,6 +140,7 @@ class CertifiedLasso:
         return self._size(products[doubtful])
 
     def _read_all(self, residual: FloatArray) -> FloatArray:
+        self.last_full = None  # makes room: with many features each vector counts
         products: FloatArray = self.correlations.dictionary.correlate(residual)
         self.full_reads += 1
         self.last_full = (residual, products)

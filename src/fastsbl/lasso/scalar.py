@@ -19,6 +19,7 @@ from fastsbl.screening.rules import Rule
 __all__ = ["KnownLimits", "solve_working_set", "take_first"]
 
 _FEWEST, _FIRST = 32, 64  # columns to begin with: twice as many as exceed their limit at theta = 0, within these
+_READ, _ROUND = 7.0, 4e6  # numbers that BLAS multiplies while one is read, and while one round of calls is made
 _PRODUCTS = 0.16  # memory that products may take, as a share of the dictionary's
 _SHORT = 16  # numbers per column below which a whole read costs less than bounds on all columns
 _PROMISING = 0.1  # relative gap below which a dynamic rule is worth one look at all features
@@ -63,11 +64,11 @@ def solve_working_set(
     history: list[dict[str, Any]] = []
     target = tol * 0.5 * float(y @ y)
     known, epochs = KnownLimits(limits), 0
-    dynamic = [rule for rule in rules if rule.dynamic]
-    seen = 0
+    dynamic = [rule for rule in rules if rule.dynamic and bounded]
+    seen, fewest = 0, _affordable(problem)
     while epochs < max_iter:
         size = working_set.size
-        batch = max(_FIRST, 2 * working_set.support().size)
+        batch = max(fewest, 2 * working_set.support().size)
         found = loop.step(known, rejected, batch=batch, max_epochs=max_iter - epochs)
         epochs += found.epochs
         residual = found.residual
@@ -95,9 +96,8 @@ def solve_working_set(
         worthwhile = gap < _PROMISING * 0.5 * problem.y_norm**2 and found.violators > batch
         if dynamic and worthwhile and loop.full_reads > seen and loop.last_full is not None:
             seen = loop.full_reads
-            point = PrimalPoint(*loop.last_full, found.penalty)
             for rule in dynamic:
-                mask = rule.test(problem, point)
+                mask = rule.test(problem, PrimalPoint(*loop.last_full, found.penalty))
                 shares[mask.rule] = mask.share
                 rejected = mask.rejected if rejected is None else rejected | mask.rejected
     ended_whole = loop.last_full is not None and loop.last_full[0] is residual
@@ -113,6 +113,12 @@ def _correlations(problem: DualProblem, residual: FloatArray, products: FloatArr
     )
     correlations.add(residual, products)
     return correlations
+
+
+def _affordable(problem: DualProblem) -> int:
+    """Columns whose Gram matrix costs no more than one look at all features, and at most `_FIRST`."""
+    phi = problem.dictionary
+    return min(_FIRST, int(np.sqrt(_READ * phi.n_features + _ROUND / max(phi.column_size, 1.0))))
 
 
 def take_first(
@@ -137,7 +143,7 @@ def take_first(
         nearest, exceeding = _kernels.nearest_limits(
             problem.correlations, limits, norms, skip, problem.scale, _FIRST, problem.positive
         )
-        count = min(max(2 * exceeding, _FEWEST), _FIRST) - working_set.size
+        count = min(max(2 * exceeding, _FEWEST), _affordable(problem)) - working_set.size
         index = np.concatenate([index, nearest[: max(0, count)]])
     index = np.sort(index)
     working_set.add(index, limits[index])

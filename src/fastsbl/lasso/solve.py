@@ -101,9 +101,10 @@ def solve_weighted_lasso(
     """
     phi, target = _check_data(dictionary, y)
     lam = check_positive_number(lam, "lam", zero=LAM_ZERO)
-    scale = check_weights(weights, phi.n_features)
-    limits = lam * scale
-    if weights is not None and ((limits == 0.0) & (scale > 0.0)).any():
+    limits = check_weights(weights, phi.n_features)  # our own copy: with many features each one counts
+    penalised = np.count_nonzero(limits)
+    limits *= lam
+    if np.count_nonzero(limits) < penalised:
         raise ValueError(
             f"weights times lam={lam:g} underflow to 0, which would leave features unpenalised; rescale them"
         )
