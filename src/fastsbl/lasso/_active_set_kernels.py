@@ -9,6 +9,7 @@ from numba import njit
 
 _SUMS = {"reassoc", "contract", "nsz"}
 _BLOCK = 24  # most entries that join at once
+_PATIENCE = 50  # steps without a smaller violation
 _NEAR = 0.5  # those whose violation is at least this share of the worst
 
 
@@ -139,6 +140,7 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
                 theta[j] = 0.0
     step = np.empty(room)
     before = np.empty(size)
+    best, stalled = np.inf, np.int64(0)
     for count in range(1, most_steps + 1):
         before[:size] = theta[:size]
         # to the minimum within the orthant, dropping entries at its walls
@@ -178,6 +180,10 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
             if signs[j] == 0.0 and limits[j] < np.inf and gram[j, j] > 0.0:
                 miss = ((g[j] if positive else abs(g[j])) - limits[j]) / np.sqrt(gram[j, j])
                 worst = max(worst, miss)
+        stalled = np.int64(0) if worst < 0.9 * best else stalled + 1
+        best = min(best, worst)
+        if stalled > _PATIENCE:  # near copies go in circles
+            return -count
         if worst <= allowed:
             g[:size] = target[:size]
             for j in range(size):
