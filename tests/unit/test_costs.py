@@ -34,8 +34,15 @@ class Counts:
     passes: float = 0.0
 
 
+@pytest.fixture(scope="module")
+def compiled():
+    """Compile before anything is counted: compiled code cannot call what counts."""
+    problem = load("gaussian-1e3", quick=True)
+    fit_sbl(problem.matrix, problem.y, 0.1 * problem.lambda_max, init="unit")
+
+
 @pytest.fixture
-def counts(monkeypatch):
+def counts(monkeypatch, compiled):
     made = Counts()
 
     def count(owner, name, what, amount=lambda args: 1):
