@@ -103,7 +103,7 @@ def denoise_image(
 
     Images that are not made of point sources (photographs, textures) are out of scope. Mostly they come back nearly as
     they are, with a `NotPointSourcesWarning`, or a little cleaner. On parts of the images that come with scikit-image,
-    with white noise added, none lost more than 0.05 dB when `noise_variance` was given. Without it, a fine texture counts
+    with white noise added, none lost more than 0.05 dB when `noise_variance` was given. Without it, fine texture counts
     as noise: the worst (coins) lost 10 dB at a noise of 2 of 255 and 2.5 dB at 5; from 10 on nothing was lost.
 
     Parameters
