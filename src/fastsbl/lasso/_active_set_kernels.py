@@ -2,6 +2,9 @@
 
 Entries join in blocks, leave one at a time where the path to the minimum within their orthant meets zero, and
 the Cholesky factor of the active block is updated, not recomputed. The objective falls with every step.
+
+Here and in the other kernels of a fit there are loops where numpy has slices: assigning to a slice, and expressions
+of several arrays, bring checks of shapes that take seconds to compile.
 """
 
 import numpy as np
@@ -11,6 +14,21 @@ _SUMS = {"reassoc", "contract", "nsz"}
 _BLOCK = 24  # most entries that join at once
 _PATIENCE = 50  # steps without a smaller violation
 _NEAR = 0.5  # those whose violation is at least this share of the worst
+
+
+@njit(cache=True, nogil=True)
+def copy_into(target, source, count):
+    for i in range(count):
+        target[i] = source[i]
+
+
+@njit(cache=True, nogil=True)
+def count_nonzero(values, size):
+    count = np.int64(0)
+    for i in range(size):
+        if values[i] != 0.0:
+            count += 1
+    return count
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -124,8 +142,7 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
     Returns the steps taken, negative if the optimality conditions could not be met to within ``allowed`` per unit of
     column norm, as where active columns are nearly dependent.
     """
-    many = np.count_nonzero(theta[:size])
-    room = min(size, many + 128)
+    room = min(size, count_nonzero(theta, size) + 128)
     factor = np.empty((room, room))
     active = np.empty(room, dtype=np.int64)
     signs = np.zeros(size)
@@ -139,16 +156,17 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
                 _update(gram, -theta[j], g, j, size)
                 theta[j] = 0.0
     step = np.empty(room)
+    right = np.empty(room)
     before = np.empty(size)
     best, stalled = np.inf, np.int64(0)
     for count in range(1, most_steps + 1):
-        before[:size] = theta[:size]
+        copy_into(before, theta, size)
         # to the minimum within the orthant, dropping entries at its walls
         for p in range(s):
             step[p] = g[active[p]] - limits[active[p]] * signs[active[p]]
-        right = step[:s].copy()
+        copy_into(right, step, s)
         while s > 0:
-            step[:s] = right[:s]
+            copy_into(step, right, s)
             _solve(factor, step, s)
             share, wall = 1.0, np.int64(-1)
             for p in range(s):
@@ -185,7 +203,7 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
         if stalled > _PATIENCE:  # near copies go in circles
             return -count
         if worst <= allowed:
-            g[:size] = target[:size]
+            copy_into(g, target, size)
             for j in range(size):
                 if theta[j] != 0.0:
                     _update(gram, theta[j], g, j, size)
@@ -202,12 +220,13 @@ def solve_active_set(gram, target, limits, theta, g, size, allowed, most_steps, 
         if s + _BLOCK > room:
             room = min(size, 2 * room)
             larger = np.empty((room, room))
-            larger[:s, :s] = factor[:s, :s]
+            for p in range(s):
+                copy_into(larger[p], factor[p], s)
             factor = larger
             more = np.empty(room, dtype=np.int64)
-            more[:s] = active[:s]
+            copy_into(more, active, s)
             active = more
-            step = np.empty(room)
+            step, right = np.empty(room), np.empty(room)
         joined = 0
         for j in range(size):
             if signs[j] != 0.0 or limits[j] == np.inf or gram[j, j] <= 0.0 or s >= room or joined >= _BLOCK:

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from fastsbl.lasso._active_set_kernels import solve_active_set
+from fastsbl.lasso._active_set_kernels import count_nonzero, solve_active_set
 
 _SUMS = {"reassoc", "contract", "nsz"}  # sums may be reordered; infinities keep their meaning
 _MANY = 40  # nonzero entries above which factors are updated rather than computed anew
@@ -244,7 +244,7 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
     _gradient(gram, target, theta, g, size)
     for epoch in range(1, min(16, max_epochs) + 1):
         biggest, changed = _epoch(gram, limits, theta, g, size, positive)
-        if (not changed or epoch >= _EPOCHS_IF_MANY) and np.count_nonzero(theta[:size]) > _MANY:
+        if (not changed or epoch >= _EPOCHS_IF_MANY) and count_nonzero(theta, size) > _MANY:
             break
         if biggest <= tol * scale or not changed or epoch % 4 == 0:
             _newton(gram, target, limits, theta, g, size, np.int64(12), positive)
@@ -277,17 +277,24 @@ def solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
 @njit(cache=True, nogil=True)
 def solve_part(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive):
     """`solve_gram` on the entries with a finite limit alone where most are idle; ``g`` is filled for all."""
-    part = np.flatnonzero(np.isfinite(limits[:size]))
-    count = part.shape[0]
+    part = np.empty(size, dtype=np.int64)
+    count = np.int64(0)
+    for j in range(size):
+        if limits[j] < np.inf:
+            part[count] = j
+            count += 1
     if 2 * count > size:
         return solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive)
-    few_gram, few_target, few_limits = np.empty((count, count)), target[part], limits[part]
-    few, few_g = theta[part], np.empty(count)
+    few_gram, few_target, few_limits = np.empty((count, count)), np.empty(count), np.empty(count)
+    few, few_g = np.empty(count), np.empty(count)
     for p in range(count):
+        j = part[p]
+        few_target[p], few_limits[p], few[p] = target[j], limits[j], theta[j]
         for q in range(count):
-            few_gram[p, q] = gram[part[p], part[q]]
+            few_gram[p, q] = gram[j, part[q]]
     epochs = solve_gram(few_gram, few_target, few_limits, few, few_g, count, scale, tol, max_epochs, positive)
-    theta[:size] = 0.0
+    for j in range(size):
+        theta[j] = 0.0
     for p in range(count):
         theta[part[p]] = few[p]
     _gradient(gram, target, theta, g, size)

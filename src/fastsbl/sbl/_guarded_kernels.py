@@ -9,6 +9,7 @@ features: ``kept`` are its members, ``kept_gamma`` their variances, ``kept_facto
 import numpy as np
 from numba import njit
 
+from fastsbl.lasso._active_set_kernels import copy_into, count_nonzero
 from fastsbl.lasso._kernels import _cholesky, _solve_lower, _solve_upper, solve_gram
 
 _SUMS = {"reassoc", "contract", "nsz"}
@@ -72,7 +73,7 @@ def split_row(rows, gram, slot, members, root, factor, i, left, x):
         x[p] = root[p] * gram[slot[members[p]], i]
     _solve_lower(factor, x, s)
     _solve_upper(factor, x, s)
-    left[:] = rows[i]
+    copy_into(left, rows[i], left.shape[0])
     for p in range(s):
         _subtract(left, x[p] * root[p], rows[members[p]])
 
@@ -154,11 +155,16 @@ def follow(
     steps = 0
     while True:
         # the model of the solution at hand, and what it is worth
-        members = np.flatnonzero(theta)
-        s = members.shape[0]
+        members = np.empty(count_nonzero(theta, m), dtype=np.int64)
+        s = np.int64(0)
+        for i in range(m):
+            if theta[i] != 0.0:
+                members[s] = i
+                s += 1
         gamma = np.empty(s)
         largest, finest, moved, fit = 0.0, 0.0, 0.0, _inner_product(residual, residual) / lam
-        current[:] = 0.0
+        for i in range(m):
+            current[i] = 0.0
         for p in range(s):
             i = members[p]
             if not _know_gram(rows, gram, slot, used, i):
@@ -192,28 +198,32 @@ def follow(
         )
         if not widest <= widening:
             return steps, LEFT
-        inside[:] = False
+        for i in range(m):
+            inside[i] = False
         for p in range(s):
             i = members[p]
             inside[i] = True
             fresh_weights[i] = _weight(rows, gram, slot, members, root, factor, lam, i, left, x)
             limits[i] = lam * fresh_weights[i]
         # the lasso on the members, from the coefficients at hand; members outside join if they violate
-        taking_part = members.copy()
-        values = theta[members]
+        taking_part, values = members, np.empty(s)
+        for p in range(s):
+            values[p] = theta[members[p]]
         singles = 0
         rounds = 0
         while True:
             k = taking_part.shape[0]
             small = np.empty((k, k))
+            small_target, small_limits, small_g = np.empty(k), np.empty(k), np.empty(k)
             for p in range(k):
+                i = taking_part[p]
+                small_target[p], small_limits[p] = targets[i], limits[i]
                 for q in range(k):
-                    small[p, q] = gram[slot[taking_part[p]], taking_part[q]]
-            small_g = np.empty(k)
-            solve_gram(small, targets[taking_part], limits[taking_part], values, small_g, k, scale, 1e-14,
+                    small[p, q] = gram[slot[i], taking_part[q]]
+            solve_gram(small, small_target, small_limits, values, small_g, k, scale, 1e-14,
                        np.int64(100_000), positive)  # fmt: skip
-            fresh_residual[:] = y
-            g[:] = targets
+            copy_into(fresh_residual, y, n_samples)
+            copy_into(g, targets, m)
             size = scale
             for p in range(k):
                 if values[p] != 0.0:
@@ -255,8 +265,8 @@ def follow(
                 return steps, HARD
             more = np.empty(k + joined, dtype=taking_part.dtype)
             more_values = np.zeros(k + joined)
-            more[:k] = taking_part
-            more_values[:k] = values
+            copy_into(more, taking_part, k)
+            copy_into(more_values, values, k)
             known = np.zeros(m, dtype=np.bool_)
             for p in range(k):
                 known[taking_part[p]] = True
@@ -266,8 +276,9 @@ def follow(
                     k += 1
             taking_part, values = more, more_values
         # done: this is the solution at hand now
-        before[:] = current
-        theta[:] = 0.0
+        copy_into(before, current, m)
+        for i in range(m):
+            theta[i] = 0.0
         penalty, ratio = 0.0, 0.0
         for p in range(taking_part.shape[0]):
             i = taking_part[p]
@@ -276,7 +287,7 @@ def follow(
             penalty += abs(values[p]) * limits[i]
             if limits[i] > 0.0:
                 ratio = max(ratio, (small_g[p] if positive else abs(small_g[p])) / limits[i])
-        residual[:] = fresh_residual
+        copy_into(residual, fresh_residual, n_samples)
         records[steps, 3] = _gap(residual, y, penalty, ratio, positive)
         records[steps, 4] = singles
         steps += 1

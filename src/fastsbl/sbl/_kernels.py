@@ -51,7 +51,8 @@ def _bound_correlations(
     part = np.empty(block)
     for low in range(0, index.shape[0], block):
         count = min(block, index.shape[0] - low)
-        part[:count] = 0.0
+        for i in range(count):
+            part[i] = 0.0
         for k in range(n_directions):
             factor = a[k]
             if factor != 0.0:
@@ -198,7 +199,8 @@ def residual_products(gram, index, theta, target_products, out):
     n = out.size
     for low in range(0, n, 2048):
         high = min(low + 2048, n)
-        out[low:high] = target_products[low:high]
+        for i in range(low, high):
+            out[i] = target_products[i]
         whole = index.size - index.size % 4
         for k in range(0, whole, 4):  # four rows at a time: `out` is read and written once for them
             first, second, third, fourth = gram[index[k]], gram[index[k + 1]], gram[index[k + 2]], gram[index[k + 3]]

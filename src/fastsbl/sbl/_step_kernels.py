@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from fastsbl.dictionary._kernels import dense_dots_many_some
+from fastsbl.lasso._active_set_kernels import copy_into
 from fastsbl.lasso._kernels import solve_part
 from fastsbl.sbl._guarded_kernels import _gap, _inner_product
 
@@ -16,6 +17,52 @@ _RELATIVE = 1e-9  # every comparison of bounds leaves this much room for roundin
 _SURE = 1e-12
 _REGULAR = 1e5  # the model's variance in noise variances up to which a difference keeps enough digits
 _AT_ONCE = 2**17  # numbers that are worked on at a time
+
+
+@njit(cache=True, nogil=True)
+def _add_to(total, part):
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] += part[i, j]
+
+
+@njit(cache=True, nogil=True)
+def _less(left, right):
+    """The difference of two matrices."""
+    out = np.empty(left.shape)
+    for i in range(left.shape[0]):
+        for j in range(left.shape[1]):
+            out[i, j] = left[i, j] - right[i, j]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _triangle(square, lam):
+    """The inverse of the Cholesky factor of ``lam I + square``; overwrites ``square``."""
+    for i in range(square.shape[0]):
+        square[i, i] += lam
+    return np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(square)))
+
+
+@njit(cache=True, nogil=True)
+def _root(square):
+    """R with R'R = ``square``, of a symmetric matrix; what rounding made negative counts as zero."""
+    values, vectors = np.linalg.eigh(square)
+    out = np.empty(square.shape)
+    for i in range(square.shape[0]):
+        size = np.sqrt(max(values[i], 0.0))
+        for j in range(square.shape[0]):
+            out[i, j] = size * vectors[j, i]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _sum_of_squares(matrix):
+    total = 0.0
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            total += matrix[i, j] ** 2
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -69,11 +116,16 @@ def growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, 
         high = min(low + step, rows.shape[1])
         some = np.empty((count, high - low))
         for k in range(count):
-            some[k] = rows[grown[k], low:high]
-        left, x = _split(some, products, kept_scaled[:, low:high].copy(), kept_back, lam)
-        square += np.dot(left, left.T)
+            for j in range(low, high):
+                some[k, j - low] = rows[grown[k], j]
+        part = np.empty((kept.shape[0], high - low))
+        for p in range(kept.shape[0]):
+            for j in range(low, high):
+                part[p, j - low] = kept_scaled[p, j]
+        left, x = _split(some, products, part, kept_back, lam)
+        _add_to(square, np.dot(left, left.T))
         if low == 0:
-            square += np.dot(x, x.T)
+            _add_to(square, np.dot(x, x.T))
     total = 0.0
     for k in range(count):
         for j in range(count):
@@ -94,7 +146,8 @@ def set_out(
         for q in range(s):
             products[p, q] = np.sqrt(gamma[q]) * gram[active[p], active[q]]
     own = _weights(rows, products, scaled, back, lam)
-    limits[:size] = np.inf
+    for j in range(size):
+        limits[j] = np.inf
     for p in range(s):
         limits[active[p]] = lam * own[p]
     factor = growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, lam)
@@ -130,9 +183,14 @@ def idle_over_limit(limits, index, g, size, lower, scale, one_sided, found):
 def coordinates(residual, basis, errors, slack):
     """A residual in an orthonormal basis: coordinates, length of the rest, and rounding of products with it."""
     a = np.dot(basis, residual)
-    rest = residual - np.dot(a, basis)
+    rest = np.dot(a, basis)
+    for j in range(rest.shape[0]):
+        rest[j] = residual[j] - rest[j]
     perpendicular = np.sqrt(_inner_product(rest, rest))
-    return a, perpendicular, _inner_product(np.abs(a), errors) + slack * (np.sqrt(_inner_product(a, a)) + perpendicular)
+    error = slack * (np.sqrt(_inner_product(a, a)) + perpendicular)
+    for k in range(a.shape[0]):
+        error += abs(a[k]) * errors[k]
+    return a, perpendicular, error
 
 
 @njit(cache=True, nogil=True)
@@ -152,27 +210,31 @@ def weigh_directions(basis, scaled, inner, trace, lam, eps, errors):
         missed = 0.0
         if trace < _REGULAR * lam:  # B'B less what lies inside, which is quick; the difference is off by this at most
             missed = eps * (4.0 * n_samples + 8.0 * k + 64.0) * trace
-            gram = inner - np.dot(inside.T, inside)
+            gram = _less(inner, np.dot(inside.T, inside))
         else:
-            outside = scaled - np.dot(inside.T, basis)
+            outside = _less(scaled, np.dot(inside.T, basis))
             gram = np.dot(outside, outside.T)
-        back = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(lam * np.eye(s) + np.dot(inside.T, inside))))
+        back = _triangle(np.dot(inside.T, inside), lam)
         beyond = np.dot(np.dot(back, gram), back.T)
-        widest += lam * max(np.linalg.eigvalsh(0.5 * (beyond + beyond.T))[-1], 0.0)
-        widest = widest * (1.0 + system) + 1e-12 * max(np.trace(gram), 0.0) + 1e-15 * trace + missed
+        left = 0.0
+        for p in range(s):
+            left += gram[p, p]
+            for q in range(p):
+                beyond[p, q] = 0.5 * (beyond[p, q] + beyond[q, p])
+                beyond[q, p] = beyond[p, q]
+        widest += lam * max(np.linalg.eigvalsh(beyond)[-1], 0.0)
+        widest = widest * (1.0 + system) + 1e-12 * max(left, 0.0) + 1e-15 * trace + missed
         within = np.dot(back, inside.T)
         long = np.dot(back.T, within)  # z has the length of B_outside times this times c
         if s < k:
-            values, vectors = np.linalg.eigh(gram)
-            across = np.dot((vectors * np.sqrt(np.maximum(values, 0.0))).T, long)
+            across = np.dot(_root(gram), long)
         else:
-            values, vectors = np.linalg.eigh(np.dot(np.dot(long.T, gram), long))
-            across = np.ascontiguousarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
-        slip = np.sqrt(np.sum(across**2)) * (errors + system) + 2.0 * np.sqrt(missed * np.sum(long**2))
+            across = _root(np.dot(np.dot(long.T, gram), long))
+        slip = np.sqrt(_sum_of_squares(across)) * (errors + system) + 2.0 * np.sqrt(missed * _sum_of_squares(long))
     if 2 * s < k:
         return within, True, across, widest, system, slip  # c'S_QQ^-1 c = (|c|^2 - |first c|^2) / lam
-    first = np.linalg.inv(np.linalg.cholesky(lam * np.eye(k) + np.dot(inside, inside.T)))
-    return np.ascontiguousarray(first), False, across, widest, system, slip  # c'S_QQ^-1 c = |first c|^2
+    first = _triangle(np.dot(inside, inside.T), lam)
+    return first, False, across, widest, system, slip  # c'S_QQ^-1 c = |first c|^2
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +263,7 @@ def judge(
         return 0, 0
     some = np.empty((count, n_samples))
     for p in range(count):
-        some[p] = rows[places[over[p]]]
+        copy_into(some[p], rows[places[over[p]]], n_samples)
     exact = weights_of(some, scaled, back, lam)
     found = 0
     for p in range(count):
@@ -225,8 +287,9 @@ def look_closely(
     """
     s, m = scaled.shape[0], index.shape[0]
     vectors = np.zeros(((s + 4) // 4 * 4, residual.shape[0]))
-    vectors[0] = residual
-    vectors[1 : s + 1] = scaled
+    copy_into(vectors[0], residual, residual.shape[0])
+    for p in range(s):
+        copy_into(vectors[p + 1], scaled[p], residual.shape[0])
     products = np.empty((vectors.shape[0], m))
     dense_dots_many_some(rows, vectors, places, products, np.int64(0), m)
     within = np.dot(back, products[1 : s + 1])
