@@ -15,7 +15,7 @@ from fastsbl.dictionary import DenseDictionary, as_dictionary
 from fastsbl.dictionary.sparse import SparseDictionary
 from fastsbl.lasso import _kernels as lasso_kernels
 from fastsbl.lasso import columns, solve_weighted_lasso
-from fastsbl.sbl import _guarded_kernels, _step_kernels, fit_sbl, fit_sbl_batch
+from fastsbl.sbl import _guarded_kernels, fit_sbl, fit_sbl_batch
 from fastsbl.sbl import _kernels as sbl_kernels
 
 SWEEPS = {
@@ -64,7 +64,6 @@ def counts(monkeypatch, compiled):
         for name in names:
             count(kernels, name, "sweeps")
     count(lasso_kernels, "solve_part", "solves")
-    count(_step_kernels, "set_out", "solves")
     count(_guarded_kernels, "follow", "solves")
     for kind in (columns._CopiedColumns, columns._SparseColumns):
         count(kind, "gram_block", "gram_columns", lambda args: args[2] - args[1])

@@ -82,9 +82,9 @@ def test_setting_out_from_a_model(problem):
     kept = (active[1:], model.gamma[1:], model.scaled[1:].copy(), np.linalg.cholesky(
         np.linalg.inv(model.inner[1:, 1:] + LAM * np.eye(max(index.size - 1, 0)))).T.copy())  # fmt: skip
     factor = set_out(
-        gram, target, limits, theta, g, size, scale, active, model.gamma, model.rows, model.scaled, model.back, LAM,
-        *kept, 1e-14, 1000, False,
+        gram, limits, size, active, model.gamma, model.rows, model.scaled, model.back, LAM, *kept
     )  # fmt: skip
+    solve_part(gram, target, limits, theta, g, size, scale, 1e-14, 1000, False)
     np.testing.assert_allclose(limits[active], LAM * model.weights(model.rows), rtol=1e-11)
     assert np.isinf(np.delete(limits[:size], active)).all()
     np.testing.assert_allclose(g[:size], target[:size] - gram[:size, :size] @ theta[:size], atol=1e-10)

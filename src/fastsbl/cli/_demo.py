@@ -16,7 +16,7 @@ from fastsbl._base.types import FloatArray
 if TYPE_CHECKING:
     from fastsbl.report import Section
 
-__all__ = ["CHAPTERS", "NEEDS", "Chapter", "Demo", "compile_fits"]
+__all__ = ["BEGUN", "CHAPTERS", "NEEDS", "Chapter", "Demo", "compile_fits", "compile_meanwhile"]
 
 Row: TypeAlias = tuple[str, str, str]
 
@@ -255,20 +255,37 @@ CHAPTERS: dict[str, Callable[[Demo], Chapter]] = {
     "screening": screening,
 }
 """What is done, in the order of the report, under the names the progress bar shows."""
-NEEDS = {"walking over lambda": "lassos", "fitting a regression": "fits", "screening": "fits"}
+BEGUN = ("locating stars", "cleaning the image", "screening", "walking over lambda", "fitting a regression")
+"""The order in which they are begun: first what waits least for loops that `compile_fits` compiles."""
+NEEDS = {"screening": "lassos", "walking over lambda": "fits", "fitting a regression": "fits"}
 """What `compile_fits` has to have told before a chapter begins, so that nothing is compiled twice."""
 
 
 def compile_fits() -> None:
-    """Run what compiles the loops of lassos, then those of fits and of screening; tells on standard output how far."""
+    """Run what compiles the loops of lassos, then those of fits; tells on standard output how far."""
     from fastsbl.lasso import weighted_lasso_path
 
     demo = Demo()
     weighted_lasso_path(demo.problem.dictionary, demo.problem.y, (0.5,))
     _tell("lassos")
     regression(demo)
-    screening(demo)
     _tell("fits")
+
+
+def compile_meanwhile() -> None:
+    """Compile what the fits of `compile_fits` reach last, iterations under a guard, and a lasso on sparse data."""
+    from scipy.sparse import csc_array
+
+    from fastsbl.lasso import solve_weighted_lasso
+    from fastsbl.sbl.guarded import Guarded
+    from fastsbl.sbl.model import SupportModel
+
+    row, one = np.array([[1.0, 0.0]]), np.ones(1)
+    first = np.arange(1)
+    y = np.array([2.0, 0.0])
+    guard = Guarded(first, row, one, 0.1 * one, SupportModel(row, row @ row.T, one, 1.0), y, y, 10.0, 10.0)
+    guard.follow(first, one, one, 0.5 * y, positive=False, tol=1e-4, n_effective=2.0, most_steps=1)
+    solve_weighted_lasso(csc_array(np.eye(2)), y, 1.0)
 
 
 def _tell(part: str) -> None:

@@ -30,17 +30,18 @@ def command(session: Session, out: Path, force: bool) -> None:
     first = not _compiled_before()
     if first:
         session.note("the first run compiles the inner loops, about half a minute; later runs find them done")
-    from fastsbl.cli._demo import CHAPTERS, NEEDS, Demo
+    from fastsbl.cli._demo import BEGUN, CHAPTERS, NEEDS, Demo, compile_meanwhile
     from fastsbl.report import Report, write_report
     from fastsbl.studies import describe_environment
 
     demo = Demo()
-    chapters = []
-    with session.progress("demo", len(CHAPTERS)) as advance, _compiling_beside(first) as compiled:
-        for name, work in CHAPTERS.items():
+    made = {}
+    with session.progress("demo", len(BEGUN)) as advance, _compiling_beside(first, compile_meanwhile) as compiled:
+        for name in BEGUN:
             compiled(NEEDS.get(name))
-            chapters.append(work(demo))
+            made[name] = CHAPTERS[name](demo)
             advance(name)
+    chapters = [made[name] for name in CHAPTERS]
     rows = [row for chapter in chapters for row in chapter.rows]
     seconds = time.perf_counter() - start
     report = Report(
@@ -65,11 +66,12 @@ def command(session: Session, out: Path, force: bool) -> None:
 
 
 @contextmanager
-def _compiling_beside(needed: bool) -> Iterator[Callable[[str | None], None]]:
+def _compiling_beside(needed: bool, meanwhile: Callable[[], None]) -> Iterator[Callable[[str | None], None]]:
     """Compile loops in a second process while this one compiles others; gives what waits for a part of them.
 
-    Compiled loops are kept on disk, so this process finds them there. Without a second core nothing would be gained.
-    However the second process ends, what it did not compile is compiled here.
+    The first wait for fits begins with ``meanwhile``. Compiled loops are kept on disk, so this process finds them
+    there. Without a second core nothing would be gained. However the second process ends, what it did not compile is
+    compiled here.
     """
     if not needed or (os.cpu_count() or 1) < 2:
         yield lambda part: None
@@ -84,6 +86,8 @@ def _compiling_beside(needed: bool) -> Iterator[Callable[[str | None], None]]:
     said: set[str] = set()
 
     def wait(part: str | None) -> None:
+        if part == "fits" and part not in said:
+            meanwhile()
         while part is not None and part not in said and (line := lines.readline()):
             said.add(line.strip())
 

@@ -10,7 +10,6 @@ from numba import njit
 
 from fastsbl.dictionary._kernels import dense_dots_many_some
 from fastsbl.lasso._active_set_kernels import copy_into
-from fastsbl.lasso._kernels import solve_part
 from fastsbl.sbl._guarded_kernels import _gap, _inner_product
 
 _RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
@@ -136,10 +135,9 @@ def growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, 
 
 @njit(cache=True, nogil=True)
 def set_out(
-    gram, target, limits, theta, g, size, scale, active, gamma, rows, scaled, back, lam,
-    kept, kept_gamma, kept_scaled, kept_back, tol, max_epochs, positive,
+    gram, limits, size, active, gamma, rows, scaled, back, lam, kept, kept_gamma, kept_scaled, kept_back
 ):  # fmt: skip
-    """Give the columns of a model their weights and solve on them; the growth of the model since the one kept."""
+    """Give the columns of a model their weights, and all others none; the growth of the model since the one kept."""
     s = active.shape[0]
     products = np.empty((s, s))
     for p in range(s):
@@ -150,9 +148,7 @@ def set_out(
         limits[j] = np.inf
     for p in range(s):
         limits[active[p]] = lam * own[p]
-    factor = growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, lam)
-    solve_part(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive)
-    return factor
+    return growth(gram, active, gamma, rows, kept, kept_gamma, kept_scaled, kept_back, lam)
 
 
 @njit(cache=True, nogil=True)

@@ -28,7 +28,6 @@ __all__ = ["BoundedInner"]
 
 _RELATIVE = 1e-9  # every comparison of bounds leaves this much room for rounding
 _SURE = 1e-12  # and comparisons of exact values this much
-_ACCURACY, _MOST_EPOCHS = 1e-14, 100_000  # of solves on the columns in hand
 
 
 class BoundedInner:
@@ -174,10 +173,12 @@ class BoundedInner:
         ws, look, positive = self.ws, self.look, self.problem.positive
         self._shares, self._singles = {}, 0
         kept, at = (model, active) if look is None else (look.model, look.active)
+        gram, _, limits, _, _, size, _ = ws.arrays
         factor = _step_kernels.set_out(
-            *ws.arrays, active, model.gamma, model.rows, model.scaled, model.back, self.lam,
-            at, kept.gamma, kept.scaled, kept.back, _ACCURACY, _MOST_EPOCHS, positive,
+            gram, limits, size, active, model.gamma, model.rows, model.scaled, model.back, self.lam,
+            at, kept.gamma, kept.scaled, kept.back,
         )  # fmt: skip
+        ws.solve(positive=positive)
         if look is not None:
             look.factor = factor
         evaluated = False
