@@ -36,8 +36,8 @@ def command(session: Session, out: Path, force: bool) -> None:
 
     demo = Demo()
     made = {}
-    with session.progress("demo", len(BEGUN)) as advance, _compiling_beside(first, compile_meanwhile) as compiled:
-        for name in BEGUN:
+    with session.progress("demo", len(CHAPTERS)) as advance, _compiling_beside(first, compile_meanwhile) as compiled:
+        for name in sorted(CHAPTERS, key=BEGUN.index):
             compiled(NEEDS.get(name))
             made[name] = CHAPTERS[name](demo)
             advance(name)

@@ -283,16 +283,21 @@ def solve_part(gram, target, limits, theta, g, size, scale, tol, max_epochs, pos
         if limits[j] < np.inf:
             part[count] = j
             count += 1
-    if 2 * count > size:
-        return solve_gram(gram, target, limits, theta, g, size, scale, tol, max_epochs, positive)
-    few_gram, few_target, few_limits = np.empty((count, count)), np.empty(count), np.empty(count)
-    few, few_g = np.empty(count), np.empty(count)
-    for p in range(count):
-        j = part[p]
-        few_target[p], few_limits[p], few[p] = target[j], limits[j], theta[j]
-        for q in range(count):
-            few_gram[p, q] = gram[j, part[q]]
+    few_gram, few_target, few_limits, few, few_g = gram, target, limits, theta, g
+    whole = 2 * count > size
+    if whole:
+        count = np.int64(size)
+    else:
+        few_gram, few_target, few_limits = np.empty((count, count)), np.empty(count), np.empty(count)
+        few, few_g = np.empty(count), np.empty(count)
+        for p in range(count):
+            j = part[p]
+            few_target[p], few_limits[p], few[p] = target[j], limits[j], theta[j]
+            for q in range(count):
+                few_gram[p, q] = gram[j, part[q]]
     epochs = solve_gram(few_gram, few_target, few_limits, few, few_g, count, scale, tol, max_epochs, positive)
+    if whole:
+        return epochs
     for j in range(size):
         theta[j] = 0.0
     for p in range(count):
