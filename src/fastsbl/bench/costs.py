@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -115,13 +116,15 @@ def batch(count: int, ratio: float = 0.1) -> list[Cost]:
 
     name, matrix, images = _digits(count)
     lam = ratio * np.abs(matrix.T @ images).max(axis=0)
-    fit_sbl_batch(matrix, images[:, :2], lam[:2], init="unit")  # compile
+    jobs = os.cpu_count() or 1  # one BLAS thread, on every core
+    fit_sbl_batch(matrix, images[:, :2], lam[:2], init="unit", n_jobs=jobs)  # compile
     unit = _product(matrix, images[:, 0])
     phi = as_dictionary(matrix)
-    spent, results = _clock(lambda: fit_sbl_batch(phi, images, lam, init="unit"))
+    spent, results = _clock(lambda: fit_sbl_batch(phi, images, lam, init="unit", n_jobs=jobs))
     unit = min(unit, _product(matrix, images[:, 0]))
     each = spent / len(results)
-    return [Cost(f"{name}, batch of {len(results)} digits, each", ratio, each, each / unit, phi.passes / len(results))]
+    what = f"{name}, batch of {len(results)} digits on {jobs} cores, each"
+    return [Cost(what, ratio, each, each / unit, phi.passes / len(results))]
 
 
 def growth(largest: int, n_samples: int = 200, ratio: float = 0.3, seeds: int = 3) -> tuple[list[Cost], float | None]:
