@@ -322,6 +322,21 @@ class TestWrongFiles:
         assert outcome.code == 0, outcome.err
         assert outcome.data["rows"] == 59
 
+    def test_gaps_in_columns_that_the_model_does_not_use(self, fastsbl, tmp_path):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((60, 4))
+        y = 3.0 * X[:, 0] + 0.1 * rng.standard_normal(60)
+        head, rows = "a,b,c,d", [",".join(f"{v:.6f}" for v in row) for row in X]
+        lines = [f"{head},y", *(f"{row},{value:.6f}" for row, value in zip(rows, y, strict=True))]
+        (tmp_path / "train.csv").write_text("\n".join(lines) + "\n")
+        assert fastsbl("fit", "train.csv", "--target", "y", "--out", "few.json").code == 0
+        (tmp_path / "new.csv").write_text(f"{head}\n1.0,,n/a,2.0\n0.5,1.0,0.0,0.0\n")
+        outcome = fastsbl("predict", "few.json", "new.csv", "--out", "few.csv")
+        assert outcome.code == 0, outcome.err
+        assert "taken to be at their means" in outcome.err
+        found = csv.read_csv(tmp_path / "few.csv")
+        np.testing.assert_allclose(found["mean"].to_numpy(), [3.0, 1.5], atol=0.1)
+
     def test_existing_output_is_kept(self, fastsbl, tmp_path):
         (tmp_path / "model.json").write_text("mine")
         outcome = fastsbl("fit", "data.csv", "--target", "price")

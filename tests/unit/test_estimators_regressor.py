@@ -1,5 +1,6 @@
 """SBLRegressor: posterior with intercept, frequency weights, equivariance, storage, several targets, bad input."""
 
+import copy
 import logging
 import sys
 
@@ -12,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fastsbl import SBLRegressor, fit_sbl
 from fastsbl._base.warnings import ConvergenceWarning as LowerConvergenceWarning
+from fastsbl.dictionary import as_dictionary
 from fastsbl.estimators._centering import CenteredDictionary, column_moments
 from fastsbl.sbl import sbl_lambda_max
 
@@ -148,8 +150,6 @@ def test_centred_dictionary_answers_as_the_centred_matrix(rng):
     X = rng.standard_normal((30, 12)) * (rng.random((30, 12)) < 0.4)
     X[:, 4] = 2.5
     weights = rng.uniform(0, 2, 30)
-    from fastsbl.dictionary import as_dictionary
-
     roots = np.sqrt(weights)
     for matrix in (X, np.asfortranarray(X), sparse.csc_array(X)):
         means, norms = column_moments(matrix, weights, centre=True)
@@ -389,3 +389,21 @@ def test_bumps_that_explain_a_surface_only_together():
     model = SBLRegressor().fit(scaler.transform(bumps(train)), y[train])
     assert model.support_.size > 20
     assert model.score(scaler.transform(bumps(test)), y[test]) > 0.84
+
+
+def test_norms_of_centred_data_survive_a_copy():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4)) * [1.0, 5.0, 0.1, 2.0]
+    means, norms = column_moments(X, None, centre=True)
+    phi = CenteredDictionary(as_dictionary(X), means, None, norms)
+    np.testing.assert_allclose(phi.column_norms() ** 2, ((X - X.mean(axis=0)) ** 2).sum(axis=0))
+    np.testing.assert_allclose(copy.deepcopy(phi).column_norms(), phi.column_norms())
+
+
+def test_inclusion_is_told_for_constant_targets_too():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4))
+    Y = np.column_stack([X[:, 0] + 0.1 * rng.standard_normal(30), np.ones(30)])
+    model = SBLRegressor(multi_output="separate").fit(X, Y)
+    assert model.inclusion_probability_.shape == (2, 4)
+    assert not model.inclusion_probability_[1].any()

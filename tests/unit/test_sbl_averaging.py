@@ -174,3 +174,17 @@ def test_wrong_input():
         fit_sbl(X, y, 1.0).average(n_draws=0)
     with pytest.raises(ValueError, match="X must have 6 columns, got 5"):
         fit_sbl(X, y, 1.0).average().predict(X[:, :5])
+
+
+def test_copies_of_a_column_change_places():
+    """Of two equal columns either may be in: one at a time alone would keep the first for ever."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5))
+    X[:, 1] = X[:, 0]
+    y = 2.0 * X[:, 0] + 0.2 * rng.standard_normal(40)
+    fit = fit_sbl(X, y, 0.04)
+    probable = np.array([fit.average(n_draws=2000, rng=seed).probability[:2] for seed in range(3)])
+    np.testing.assert_allclose(probable, 0.635, atol=0.15)  # over all 32 supports
+    X[:, 1] += 0.05 * rng.standard_normal(40)
+    average = fit_sbl(X, y, 0.04).average(n_draws=4000, rng=0)
+    assert average.probability[0] > 0.97

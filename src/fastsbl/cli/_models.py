@@ -126,7 +126,7 @@ class Model:
             spread_features=spread.index.tolist(),
             spread_names=_names(rows, spread.index),
             spread_means=_means(rows, spread.index, estimator),
-            spread_moments=[float(f"{value:.9g}") for value in spread.moments[np.tril_indices(spread.index.size)]],
+            spread_moments=spread.moments[np.tril_indices(spread.index.size)].tolist(),
             spread_noise=float(spread.noise),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,13 @@ def command(
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
     fitted = read_model(model)
-    rows = read_rows(
-        data,
-        target,
-        header=not no_header,
-        ignore=ignore,
-        drop_missing=drop_missing,
-        only=fitted.used_names,
-        least_rows=1,
-    )
+    read = partial(read_rows, data, target, header=not no_header, ignore=ignore, least_rows=1)
+    try:
+        rows = read(drop_missing=drop_missing and fitted.names == fitted.used_names, only=fitted.used_names)
+    except ValueError:  # columns of features in doubt may have gaps where those of the model are whole
+        rows = read(drop_missing=drop_missing, only=fitted.names)
+        if fitted.names != fitted.used_names:
+            session.note("columns of features in doubt are not complete: they are taken to be at their means")
     mean, std = fitted.predict(rows)
     columns = {"mean": mean, "std": std}
     if rows.y is not None:

@@ -357,7 +357,7 @@ class Dictionary(ABC):
     def _set_norms(self, squares: FloatArray) -> FloatArray:
         """Check the norms, share them with all views, and return them."""
         with np.errstate(invalid="ignore"):
-            norms = np.sqrt(squares, out=squares)  # with many columns each copy counts
+            norms = np.sqrt(squares)  # a new array: what came may belong to the storage
         least, most = float(norms.min()), float(norms.max())
         if not most < np.inf:  # NaN counts as such
             bad = np.flatnonzero(~np.isfinite(norms))

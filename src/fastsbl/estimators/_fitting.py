@@ -179,6 +179,8 @@ def fit_one(
         largest = sbl_lambda_max(dictionary, target)
         if largest == 0.0:  # no column reaches the target: nothing to learn from, nothing to be relative to
             fit = Fit.of_noise(dictionary.n_features, target, n_effective, magnitude)
+            if average or isinstance(lam, str):
+                fit = replace(fit, inclusion=np.zeros(dictionary.n_features))
             return fit.as_column() if single else fit
         if noise_ratio is not None:
             lam = float(noise_ratio) * largest

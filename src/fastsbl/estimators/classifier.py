@@ -332,7 +332,9 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
 
     def _check_parameters(self) -> None:
         given: Any = self.noise_ratio
-        several = isinstance(given, (list, tuple, np.ndarray)) and np.size(given) > 0
+        if isinstance(given, np.ndarray):
+            given = given.tolist()
+        several = isinstance(given, (list, tuple)) and len(given) > 0
         for ratio in given if several else [given]:
             check_positive_number(ratio, "noise_ratio")
         check_choice(self.__dict__["score"], "score", SCORES)
