@@ -124,6 +124,22 @@ def test_options_reach_the_estimator(fastsbl, tmp_path, problem, options, estima
     assert model.intercept == pytest.approx(estimator.intercept_, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*(fit_sbl stopped|did not converge)")
+def test_deviations_of_nearly_equal_columns_are_kept_to_the_last_digit(fastsbl, tmp_path):
+    """Their covariances nearly cancel: nine digits of them are not enough."""
+    rng = np.random.default_rng(1)
+    x, z = rng.standard_normal((2, 50))
+    X = np.column_stack([x, x + 1e-5 * z])
+    y = 30.0 * z + 0.01 * rng.standard_normal(50)
+    np.savez(tmp_path / "near.npz", X=X, y=y)
+    outcome = fastsbl("fit", "near.npz", "--noise", "0.0001", "--no-intercept")
+    assert outcome.code == 0, outcome.err
+    outcome = fastsbl("predict", "model.json", "near.npz", "--out", "near.csv")
+    assert outcome.code == 0, outcome.err
+    std = SBLRegressor(1e-4, fit_intercept=False).fit(X, y).predict(X, return_std=True)[1]
+    np.testing.assert_allclose(csv.read_csv(tmp_path / "near.csv")["std"].to_numpy(), std, rtol=1e-5)
+
+
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize(("estimator", "options"), [(SBLRegressor(), ()), (SBLRegressorCV(), ("--noise", "cv"))])
 def test_predictions_are_those_of_the_estimator(fastsbl, tmp_path, problem, estimator, options):
